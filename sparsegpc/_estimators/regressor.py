@@ -47,6 +47,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
           log prior by more than log N nats. With `warm_start` the kind of noise stays as it is.
         - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
 
+        With a kernel by name, a :ref:`prior <noise-prior>` keeps noise from vanishing by chance.
         To change settings, pass an instance of :class:`HomoscedasticNoise`,
         :class:`PolynomialNoise`, :class:`GPNoise` or :class:`StudentTNoise`. `noise` is
         ignored if `fit` gets `noise_variance`.

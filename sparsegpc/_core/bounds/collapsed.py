@@ -72,6 +72,17 @@ class FunctionPosterior(NamedTuple):
         return reduced(self, "LB")
 
 
+class MeanPrior(NamedTuple):
+    """A normal prior of the prior mean of a function, with this ``mean`` and ``precision``."""
+
+    mean: float
+    precision: float
+
+    def log_density(self, prior_mean):
+        """Return the log density, in nats, minus its maximum."""
+        return -0.5 * self.precision * (prior_mean - self.mean) ** 2
+
+
 class RowSums(NamedTuple):
     """The sums over rows that determine q(u) and the bound.
 
@@ -117,9 +128,18 @@ class _Profile(NamedTuple):
     slope: float
     curvature: float
 
-    def posterior(self, slack_term, sum_of_ratios, n_rows, prior_mean):
-        """Return the `FunctionPosterior` at a prior mean; None maximises the bound over it."""
-        x = self.slope / self.curvature if prior_mean is None else prior_mean - self.centre
+    def posterior(self, slack_term, sum_of_ratios, n_rows, prior_mean, mean_prior=None):
+        """Return the `FunctionPosterior` at a prior mean.
+
+        None maximises the bound over it, or with a `mean_prior` the bound plus its log density.
+        """
+        if prior_mean is not None:
+            x = prior_mean - self.centre
+        elif mean_prior is None:
+            x = self.slope / self.curvature
+        else:
+            pull = mean_prior.precision * (mean_prior.mean - self.centre)
+            x = (self.slope + pull) / (self.curvature + mean_prior.precision)
         bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
         bound += slack_term - 0.5 * log_det(self.LB)
         w = self.w_b - x * self.w_p
@@ -162,12 +182,13 @@ def optimal_posterior(sums, n_rows, slack, prior_mean=None):
     return _profile(sums).posterior(slack_term, sums.residual_ratio, n_rows, prior_mean)
 
 
-def collapse(features, sites, slack, prior_mean=None, peaks=None):
+def collapse(features, sites, slack, prior_mean=None, peaks=None, mean_prior=None):
     """Return the optimal q(u) for given sites as a `FunctionPosterior`, with the bound.
 
     With a `prior_mean` of None the bound is maximised over the prior mean, in which it is
-    quadratic. `peaks` holds the place of the maximum of each site, and its logarithm there, (N,)
-    each: with large precisions the log scale loses digits that these keep.
+    quadratic, or with a `MeanPrior` its sum with the log density. `peaks` holds the place of the
+    maximum of each site, and its logarithm there, (N,) each: with large precisions the log scale
+    loses digits that these keep.
 
     Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
     are small differences of large sums, and digits cancel. The second pass over the rows computes
@@ -198,7 +219,7 @@ def collapse(features, sites, slack, prior_mean=None, peaks=None):
         curvature=max(curvature + w_p @ w_p, TINY),
     )
     slack_term = slack.value(sums.slack, n_rows)
-    return profile.posterior(slack_term, sums.residual_ratio, n_rows, prior_mean)
+    return profile.posterior(slack_term, sums.residual_ratio, n_rows, prior_mean, mean_prior)
 
 
 def divergence(posterior):

@@ -89,7 +89,7 @@ class SparseModel:
         other = copy(self)
         other._constant_bound = None
         if weak_prior is not None:
-            other.prior = ProductPrior((self.prior, weak_prior))
+            other.prior = ProductPrior((*self.prior.factors, weak_prior))
         other.X = take_rows(self.X, rows, self._row_options["memory"])
         other.weight = self.weight[rows]
         other.targets = [y[rows] for y in self.targets]
@@ -186,14 +186,32 @@ class SparseModel:
         return points
 
     def constant_bound(self):
-        """Return the bound, in nats, at the best constant functions."""
+        """Return the bound at the best constant functions, plus the log prior of the likelihood.
+
+        It is in nats.
+        """
         if self._constant_bound is None:
             # Likelihoods whose optimum has no formula search for it, and a fit asks several times.
-            self._constant_bound = sum(
+            self._constant_bound = self._constant_log_prior() + sum(
                 best_constant_bound(self.likelihood, y, self.weight, self.fit_prior_mean)
                 for y in self.targets
             )
         return self._constant_bound
+
+    def _constant_log_prior(self):
+        """Return the part of the log prior of `_constant_params` that the likelihood lacks."""
+        n_kernel = self.kernel.n_params
+        theta = np.concatenate([np.zeros(n_kernel), *self._constant_params()])
+        return self.prior.after(n_kernel).log_density(theta)
+
+    def _constant_params(self):
+        """Return the parameters of the likelihood of each output that are best for a constant f."""
+        if not self.likelihood.n_params:
+            return []
+        return [
+            self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)
+            for y in self.targets
+        ]
 
     def is_trivial(self, evaluation):
         """Return whether an `Evaluation` is no better than a constant function, or not a number."""
@@ -206,13 +224,10 @@ class SparseModel:
         are optimal for a constant f.
         """
         n_params = self.kernel.n_params
-        parts = [self.kernel.least_variance(theta[:n_params], bounds[:n_params], self.some_rows())]
-        if self.likelihood.n_params:
-            parts.extend(
-                self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)
-                for y in self.targets
-            )
-        return np.clip(np.concatenate(parts), *bounds.T)
+        of_kernel = self.kernel.least_variance(
+            theta[:n_params], bounds[:n_params], self.some_rows()
+        )
+        return np.clip(np.concatenate([of_kernel, *self._constant_params()]), *bounds.T)
 
     def cost_per_row(self, evaluation):
         """Return what the variance that the points leave unexplained costs, in nats per row."""

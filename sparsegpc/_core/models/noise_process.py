@@ -30,6 +30,7 @@ from sparsegpc._core.bounds.collapsed import (
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import (
+    constant_log_noise,
     largest_log_precision,
     limited_exp,
     refuse_vanishing_noise,
@@ -51,13 +52,17 @@ class NoiseState(NamedTuple):
 
 
 class NoisySolution(NamedTuple):
-    """The result of `solve_noise`: q(u) of f and of g, the sites of both, and the bound in nats."""
+    """The result of `solve_noise`: q(u) of f and of g, and the sites of both.
+
+    ``bound`` and ``log_prior``, that of the prior mean of g, are in nats.
+    """
 
     state: NoiseState
     sites: Sites
     posterior: FunctionPosterior
     noise_posterior: FunctionPosterior
     bound: float
+    log_prior: float
     n_iter: int
     converged: bool
 
@@ -77,7 +82,8 @@ class NoiseIterate(NamedTuple):
 
     @property
     def bound(self):
-        return self.solution.bound
+        """What the ascent maximises: the bound plus the log prior."""
+        return self.solution.bound + self.solution.log_prior
 
     def towards_target(self, length):
         """Return the precision and shift at the fraction `length` of the way to the target."""
@@ -88,25 +94,30 @@ class NoiseIterate(NamedTuple):
 class _BoundOfNoiseSites:
     """The bound as a function of the sites of g."""
 
-    def __init__(self, features, noise_features, y, weight, slack, prior_mean):
+    def __init__(self, features, noise_features, y, weight, slack, prior_mean, noise_prior):
         self._features, self._noise_features = features, noise_features
         self._y, self._weight = y, weight
-        self._slack, self._prior_mean = slack, prior_mean
+        self._slack, self._prior_mean, self._noise_prior = slack, prior_mean, noise_prior
         self._limit = largest_log_precision(y, weight)
 
     def evaluate(self, precision, shift):
         """Return the `NoiseIterate` at sites of g with this precision and shift."""
         noise_sites = Sites(precision, shift, np.zeros(len(self._weight)))
-        noise_posterior = collapse(self._noise_features, noise_sites, STANDARD)
+        noise_posterior = collapse(
+            self._noise_features, noise_sites, STANDARD, mean_prior=self._noise_prior
+        )
         mean, variance = self._noise_features.rows(
             lambda V, residual: marginals(V, residual, noise_posterior),
             self._noise_features.residual,
         )
         sites = self._sites_of_f(mean, variance)
         posterior = collapse(self._features, sites, self._slack, self._prior_mean)
-        bound = posterior.bound - divergence(noise_posterior)
+        bound, log_prior = posterior.bound - divergence(noise_posterior), 0.0
+        if self._noise_prior is not None:
+            log_prior = self._noise_prior.log_density(noise_posterior.prior_mean)
         state = NoiseState(precision, shift, sites.precision)
-        solution = NoisySolution(state, sites, posterior, noise_posterior, bound, 0, False)
+        posteriors = posterior, noise_posterior
+        solution = NoisySolution(state, sites, *posteriors, bound, log_prior, 0, False)
         target = self._target_precision(sites.precision, posterior)
         return NoiseIterate(solution, (target, target * (1.0 + mean) - 0.5 * self._weight))
 
@@ -135,7 +146,17 @@ class _BoundOfNoiseSites:
 
 
 def solve_noise(
-    features, noise_features, y, weight, slack, state, *, prior_mean=None, tol, max_iter
+    features,
+    noise_features,
+    y,
+    weight,
+    slack,
+    state,
+    *,
+    prior_mean=None,
+    noise_prior=None,
+    tol,
+    max_iter,
 ):
     """Maximise the bound over q(f) and q(g), and return the `NoisySolution`.
 
@@ -143,12 +164,12 @@ def solve_noise(
     ``scatter``; see `GaussianNoise`. `slack` is that of f; that of g is the standard one, as its
     points leave little variance (docs/theory.rst). The ascent starts at a `NoiseState`, and stops
     when a step gains less than `tol` nats or after `max_iter` passes. A `prior_mean` of None learns
-    that of f; that of g is always learned.
+    that of f; that of g is always learned, with the `MeanPrior` `noise_prior` unless that is None.
 
     Raises `LinAlgError` if the bound cannot be computed at the start, or the noise variance there
     is nearly zero. Cost about 2 N (M^2 + M_g^2) per pass.
     """
-    bound = _BoundOfNoiseSites(features, noise_features, y, weight, slack, prior_mean)
+    bound = _BoundOfNoiseSites(features, noise_features, y, weight, slack, prior_mean, noise_prior)
     found = ascend(
         lambda sites, best: bound.evaluate(*sites),
         bound.evaluate(state.precision, state.shift),
@@ -171,14 +192,35 @@ class HeteroscedasticModel(SparseModel):
     It takes the arguments of `SparseModel`, whose likelihood must have no parameters and is used
     only for the bound of a constant function, and these: at most `n_noise_points` points of the
     noise processes are chosen by greedy variance, until the residual of g costs at most `noise_tol`
-    nats per row; `log_noise` holds the initial log noise variance of each output.
+    nats per row; `log_noise` holds the initial log noise variance of each output, and
+    `noise_priors` the `MeanPrior` of each log noise variance, or None.
     """
 
-    def __init__(self, *args, noise_kernel, n_noise_points, noise_tol, log_noise, **options):
+    def __init__(
+        self,
+        *args,
+        noise_kernel,
+        n_noise_points,
+        noise_tol,
+        log_noise,
+        noise_priors=None,
+        **options,
+    ):
         super().__init__(*args, **options)
+        self.noise_priors = [None] * len(self.targets) if noise_priors is None else noise_priors
         self.noise_kernel = noise_kernel
         self.noise_selector = PivotedSelector("argmax", n_noise_points, noise_tol)
         self._log_noise = log_noise
+
+    def _constant_log_prior(self):
+        pairs = zip(self.targets, self.noise_priors, strict=True)
+        return sum(
+            prior.log_density(
+                constant_log_noise(y["mean"], y["scatter"], self.weight, self.fit_prior_mean)
+            )
+            for y, prior in pairs
+            if prior is not None
+        )
 
     def noise_theta(self, theta):
         """Return the parameters of the noise kernel."""
@@ -219,8 +261,17 @@ class HeteroscedasticModel(SparseModel):
         """
         features, noise_features = self._both_features(theta, points)
         solutions = tuple(
-            solve_noise(features, noise_features, y, self.weight, self.slack, state, **options)
-            for y, state in zip(self.targets, states, strict=True)
+            solve_noise(
+                features,
+                noise_features,
+                y,
+                self.weight,
+                self.slack,
+                state,
+                noise_prior=noise_prior,
+                **options,
+            )
+            for y, state, noise_prior in zip(self.targets, states, self.noise_priors, strict=True)
         )
         grad_theta = grad_Z = None
         if wrt_theta:
@@ -234,6 +285,7 @@ class HeteroscedasticModel(SparseModel):
             grad_theta,
             grad_Z,
             posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
+            log_prior=sum(solution.log_prior for solution in solutions),
         )
 
     def _both_features(self, theta, points):

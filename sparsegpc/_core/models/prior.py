@@ -14,23 +14,33 @@ import numpy as np
 
 
 class NormalPrior(NamedTuple):
-    """Independent normal distributions of the entries of theta, most of which are logarithms.
+    """Independent normal distributions of the entries of theta at ``indices`` (n,).
 
-    ``mean`` (P,); ``deviation``, their standard deviation, in units of theta.
+    ``mean`` (n,); ``deviation``, their standard deviation, in units of theta.
     """
 
+    indices: np.ndarray
     mean: np.ndarray
     deviation: float
 
+    @classmethod
+    def of_all(cls, mean, deviation):
+        """Return the prior of all P entries of theta, with means of shape (P,)."""
+        return cls(np.arange(len(mean)), mean, deviation)
+
     def log_density(self, theta):
-        distance = (theta - self.mean) / self.deviation
+        distance = (theta[self.indices] - self.mean) / self.deviation
         return -0.5 * float(distance @ distance)
 
     def gradient(self, theta):
-        return (self.mean - theta) / self.deviation**2
+        gradient = np.zeros(len(theta))
+        gradient[self.indices] = (self.mean - theta[self.indices]) / self.deviation**2
+        return gradient
 
     def curvature(self, theta):
-        return np.eye(len(theta)) / self.deviation**2
+        diagonal = np.zeros(len(theta))
+        diagonal[self.indices] = 1.0 / self.deviation**2
+        return np.diag(diagonal)
 
 
 class TyingPrior(NamedTuple):
@@ -100,10 +110,14 @@ class ProductPrior(NamedTuple):
     def joined(self, other, n_entries):
         """Return the product with another prior, of the entries that follow the first ones.
 
-        `other` is a `ProductPrior` of `TyingPrior`; `n_entries` entries precede its own.
+        `n_entries` entries precede those of `other`, a `ProductPrior`.
         """
         moved = [factor._replace(indices=factor.indices + n_entries) for factor in other.factors]
         return ProductPrior((*self.factors, *moved))
+
+    def after(self, n_entries):
+        """Return the product of the factors that do not concern the first `n_entries` entries."""
+        return ProductPrior(tuple(f for f in self.factors if f.indices.min() >= n_entries))
 
     def log_density(self, theta):
         return sum((factor.log_density(theta) for factor in self.factors), 0.0)

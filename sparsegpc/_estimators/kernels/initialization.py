@@ -138,7 +138,7 @@ def weak_prior(hyperparameters, spread):
     their start values.
     """
     mean = np.clip(_with_lengths(hyperparameters, spread), *hyperparameters.bounds.T)
-    return NormalPrior(mean, PRIOR_DEVIATION)
+    return NormalPrior.of_all(mean, PRIOR_DEVIATION)
 
 
 def shorter_lengths(hyperparameters, spread):

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._estimators.learning.search import FittedProblem
 from sparsegpc._estimators.learning.steps import learn
 
-# Noise that depends on the row vanishes if its variance is less than this fraction of the targets'.
-VANISHING = 1e-6
+# Noise vanishes if its variance is less than this fraction of that of the targets. Its prior may
+# keep it from its limit.
+VANISHING = 1e-3
 # By how much the sum of weights exceeds the number of rows because of rounding, relatively.
 ROUNDING = 1e-9
 
@@ -74,12 +76,12 @@ def _at_limits(fitted):
 
 
 def _vanished(fitted, at_copies):
-    """Return the indices of the outputs whose noise depends on the row and vanishes, as a set.
+    """Return the indices of the outputs whose learned noise vanishes, as a set.
 
     It vanishes at a row with a weight above one, or, unless `at_copies`, at most rows.
     """
-    model, plan = fitted.problem.model, fitted.problem.plan
-    if plan is None or not plan.varies:
+    model = fitted.problem.model
+    if not isinstance(model.likelihood, GaussianNoise):
         return set()
     found = set()
     for k, solution in enumerate(fitted.result.best.solutions):

@@ -8,6 +8,7 @@ from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.input.targets import second_moments
 from sparsegpc._estimators.input.validation import column_names
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem import Problem
@@ -113,7 +114,9 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
-        return noise._plan(NoiseData(merged.X, spread, self.variance, names))
+        # A kernel object is learned as given, without priors.
+        has_prior = KernelChoice.of(self.estimator).is_named
+        return noise._plan(NoiseData(merged.X, spread, self.variance, names, has_prior))
 
     def with_noise(self, noise=None, transform=None):
         """Return the builder of problems with other noise, or with the user's.

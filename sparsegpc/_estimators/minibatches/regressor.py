@@ -17,7 +17,7 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.fit_warnings import FitWarning
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
-from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE
+from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE, noise_prior
 from sparsegpc._estimators.noise.polynomial import constant_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
@@ -172,10 +172,12 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread, float(variance[0]))
         hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
-        prior = choice.prior(hyperparameters, spread)
+        log_noise, n_kernel = np.log(START * variance), hyperparameters.kernel.n_params
+        of_noise = noise_prior(log_noise if choice.is_named else None)
+        prior = choice.prior(hyperparameters, spread).joined(of_noise, n_kernel)
         hyperparameters = hyperparameters.rescaled_to(float(variance[0]), rows.X)
         hyperparameters = hyperparameters.extended(
-            np.log(START * variance),
+            log_noise,
             np.log(variance[:, None] * LIMITS),
             ["noise variance"],
             TO_LITTLE_NOISE,

@@ -12,12 +12,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsegpc._core.likelihoods.noise_variance import LogNormalVariance
-from sparsegpc._core.models.prior import ProductPrior
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.kernels.spread import Spread
 
 # Start and limits of a noise variance, relative to the variance of the targets.
 START, LIMITS = 0.1, (1e-8, 10.0)
+# Deviation of the normal prior of a log noise variance, whose mean is the start. Without the prior,
+# the noise of about a hundred rows often vanishes by chance, and intervals are far too short.
+PRIOR_DEVIATION = 2.0
 # Change of a log noise variance at the start to where there is little noise.
 TO_LITTLE_NOISE = -np.log(100.0)
 
@@ -26,13 +29,30 @@ class NoiseData(NamedTuple):
     """The data for which settings make a plan.
 
     ``X`` (N, D) holds the rows, and ``spread`` their distances; ``variance`` (n_outputs,) is the
-    mean square of each output; ``columns`` holds the names of the columns.
+    mean square of each output; ``columns`` holds the names of the columns. ``has_prior`` tells
+    whether variances that are not limited by the user have a prior.
     """
 
     X: np.ndarray
     spread: Spread
     variance: np.ndarray
     columns: list
+    has_prior: bool
+
+    @property
+    def prior_mean(self):
+        """The mean of the prior of each log noise variance, (n_outputs,), or None without one."""
+        return np.log(START * self.variance) if self.has_prior else None
+
+
+def noise_prior(mean, n_params=1):
+    """Return the `ProductPrior` of log noise variances with the prior means `mean` (n_outputs,).
+
+    Each is the first of `n_params` parameters of its output. Without prior means there is no prior.
+    """
+    if mean is None:
+        return ProductPrior()
+    return ProductPrior((NormalPrior(n_params * np.arange(len(mean)), mean, PRIOR_DEVIATION),))
 
 
 class NoiseSettings(BaseEstimator):

@@ -18,7 +18,9 @@ class HomoscedasticNoise(NoiseSettings):
     ----------
     variance : float or None, default=None
         Start value, in squared units of the target (of the normalised target with
-        ``normalize_y=True``). None means a tenth of the variance of the targets.
+        ``normalize_y=True``). None means a tenth of the variance of the targets, near which a prior
+        keeps the variance if the kernel has a name and `variance_bounds` is None
+        (:ref:`user guide <noise-prior>`).
     variance_bounds : "fixed", pair of float or None, default=None
         Limits of the variance; "fixed" keeps `variance`. None means 1e-8 and 10 times the variance
         of the targets.
@@ -67,5 +69,7 @@ class HomoscedasticNoise(NoiseSettings):
             return KnownPlan(starts)
         if self.variance_bounds is not None:
             bounds = np.tile(self._checked_bounds(), (len(data.variance), 1))
+        is_open = self.variance is None and self.variance_bounds is None
         basis = PolynomialBasis(data.X, 0)
-        return PolynomialPlan(basis, basis.names(data.columns), np.log(starts), np.log(bounds))
+        settings = basis, basis.names(data.columns), np.log(starts), np.log(bounds)
+        return PolynomialPlan(*settings, data.prior_mean if is_open else None)

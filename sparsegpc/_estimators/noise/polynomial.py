@@ -20,6 +20,7 @@ from sparsegpc._estimators.noise.base import (
     LogNormalNoise,
     NoisePlan,
     NoiseSettings,
+    noise_prior,
 )
 
 
@@ -69,7 +70,8 @@ class PolynomialNoise(NoiseSettings):
         """Return the `NoisePlan` for a `NoiseData`."""
         basis = PolynomialBasis(data.X, self.degree, self.interactions)
         log_noise, bounds = np.log(START * data.variance), data.variance[:, None] * LIMITS
-        return PolynomialPlan(basis, basis.names(data.columns), log_noise, np.log(bounds))
+        settings = basis, basis.names(data.columns), log_noise, np.log(bounds)
+        return PolynomialPlan(*settings, data.prior_mean)
 
 
 class PolynomialBasis:
@@ -123,16 +125,20 @@ class PolynomialPlan(NoisePlan):
 
     `names` are those of the parameters, one for each function of the `basis`. Learning starts at
     `log_noise` (n_outputs,), log variances; `bounds` (n_outputs, 2) are their limits at the centre
-    of the columns' ranges.
+    of the columns' ranges, and `prior_mean` (n_outputs,) is the mean of their prior there, or None.
     """
 
-    def __init__(self, basis, names, log_noise, bounds):
+    def __init__(self, basis, names, log_noise, bounds, prior_mean=None):
         self.basis, self.names = basis, names
         self.log_noise, self._bounds = log_noise, bounds
+        self._prior_mean = prior_mean
 
     @property
     def varies(self):
         return len(self.names) > 1
+
+    def prior(self, spread):
+        return noise_prior(self._prior_mean, len(self.names))
 
     def extend(self, hyperparameters, model):
         n_others = len(self.names) - 1

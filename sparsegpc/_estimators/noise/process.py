@@ -5,7 +5,7 @@ import numbers
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from sparsegpc._core.bounds.collapsed import divergence
+from sparsegpc._core.bounds.collapsed import MeanPrior, divergence
 from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,
@@ -18,7 +18,13 @@ from sparsegpc._core.models.posterior import draw
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
-from sparsegpc._estimators.noise.base import START, LogNormalNoise, NoisePlan, NoiseSettings
+from sparsegpc._estimators.noise.base import (
+    PRIOR_DEVIATION,
+    START,
+    LogNormalNoise,
+    NoisePlan,
+    NoiseSettings,
+)
 
 
 class GPNoise(NoiseSettings):
@@ -77,7 +83,7 @@ class GPNoise(NoiseSettings):
         choice.prior(hyperparameters, data.spread)
         log_noise = np.log(START * data.variance)
         points = self.n_inducing, self.selection_tol
-        return ProcessPlan(choice, kernel, n_columns, *points, log_noise)
+        return ProcessPlan(choice, kernel, n_columns, *points, log_noise, data.prior_mean)
 
 
 class ProcessPlan(NoisePlan):
@@ -85,15 +91,17 @@ class ProcessPlan(NoisePlan):
 
     The `choice`, a `KernelChoice`, is what the settings specify, and resolves to scikit-learn's
     `kernel`. For `n_points` and `tol` see `HeteroscedasticModel`. Learning starts at `log_noise`
-    (n_outputs,), log noise variances.
+    (n_outputs,), log noise variances; `prior_mean` (n_outputs,) is the mean of the prior of their
+    prior means, or None.
     """
 
     varies = True
 
-    def __init__(self, choice, kernel, n_columns, n_points, tol, log_noise):
+    def __init__(self, choice, kernel, n_columns, n_points, tol, log_noise, prior_mean):
         # The kernel takes less room in a saved model than its `Hyperparameters` and their prior.
         self._choice, self._kernel, self._n_columns = choice, kernel, n_columns
         self._n_points, self._tol, self.log_noise = n_points, tol, log_noise
+        self._prior_mean = prior_mean
 
     @property
     def hyperparameters(self):
@@ -122,8 +130,14 @@ class ProcessPlan(NoisePlan):
             n_noise_points=min(self._n_points, len(rows.X)),
             noise_tol=self._tol,
             log_noise=self.log_noise,
+            noise_priors=self._noise_priors(),
             **options,
         )
+
+    def _noise_priors(self):
+        if self._prior_mean is None:
+            return None
+        return [MeanPrior(float(mean), PRIOR_DEVIATION**-2) for mean in self._prior_mean]
 
     def model_with_noise(self, kernel, targets, rows, options, learned):
         # Keep the learned noise, which predictions use; solving for it again would change it.

@@ -9,9 +9,10 @@ from sparsegpc._core.likelihoods.noise_variance import InverseGammaVariance
 from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._core.likelihoods.student_t import DF_RANGE, StudentT
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.noise.base import LearnedNoise, NoisePlan, NoiseSettings
+from sparsegpc._estimators.noise.base import PRIOR_DEVIATION, LearnedNoise, NoisePlan, NoiseSettings
 
 
 class StudentTNoise(NoiseSettings):
@@ -50,17 +51,27 @@ class StudentTNoise(NoiseSettings):
 
     def _plan(self, data):
         """Return the `NoisePlan` for a `NoiseData`."""
-        return StudentTPlan(self.df)
+        return StudentTPlan(self.df, data.prior_mean)
 
 
 class StudentTPlan(NoisePlan):
-    """Plan of noise with a Student-t distribution, with the `df` of `StudentTNoise`."""
+    """Plan of noise with a Student-t distribution, with the `df` of `StudentTNoise`.
 
-    def __init__(self, df):
-        self._df = df
+    `prior_mean` (n_outputs,) is the mean of the prior of the logarithm of the squared scale, or
+    None.
+    """
+
+    def __init__(self, df, prior_mean):
+        self._df, self._prior_mean = df, prior_mean
 
     def rows_of(self, targets, merged):
         return merge_rows(targets.X, targets.weight, targets=targets.y.T)
+
+    def prior(self, spread):
+        if self._prior_mean is None:
+            return ProductPrior()
+        scales = 1 + 2 * np.arange(len(self._prior_mean))
+        return ProductPrior((NormalPrior(scales, 0.5 * self._prior_mean, 0.5 * PRIOR_DEVIATION),))
 
     def extend(self, hyperparameters, model):
         return hyperparameters.with_likelihood(model)

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import dblquad, quad
+from scipy.stats import norm
 
 from sparsegpc._core.bounds.collapsed import (
+    MeanPrior,
     collapse,
     covariance,
     divergence,
@@ -606,6 +608,30 @@ def test_the_learned_prior_mean_is_the_maximiser(slack, seed, exponents, step):
         bound = collapse(row_features, problem.sites, slack, moved).bound
         rounding = 1e-12 * (scale * (1.0 + abs(moved)) + (shift**2 / precision).sum())
         assert bound <= learned.bound + rounding
+
+
+@SLACK
+@given(seed=SEED, mean=st.floats(-3.0, 3.0), precision=st.floats(1e-2, 1e2))
+def test_a_prior_of_the_prior_mean_is_maximised_together_with_the_bound(
+    slack, seed, mean, precision
+):
+    problem = random_problem(seed)
+    row_features, prior = problem.features(), MeanPrior(mean, precision)
+    learned = collapse(row_features, problem.sites, slack, mean_prior=prior)
+
+    def objective(prior_mean):
+        bound = collapse(row_features, problem.sites, slack, prior_mean).bound
+        at = norm(mean, precision**-0.5).logpdf([prior_mean, mean])
+        assert prior.log_density(prior_mean) == pytest.approx(at[0] - at[1])
+        return bound + at[0]
+
+    assert learned.bound == pytest.approx(_bound(problem, slack, learned.prior_mean), rel=1e-9)
+    best = objective(learned.prior_mean)
+    for step in (-1.0, -0.1, 0.1, 1.0):
+        assert objective(learned.prior_mean + step) < best
+    # The objective is quadratic, so at its maximum equal steps lower it equally.
+    falls = [best - objective(learned.prior_mean + step) for step in (-1.0, 1.0)]
+    assert falls[0] == pytest.approx(falls[1], rel=1e-6, abs=1e-9 * (1.0 + abs(best)))
 
 
 def _second_sites(problem, seed):

@@ -58,7 +58,7 @@ def second_differences(model, theta, selector, step=0.02):
     return result / part.total_weight
 
 
-@pytest.mark.parametrize("prior", [None, NormalPrior(np.zeros(2), 0.1)])
+@pytest.mark.parametrize("prior", [None, NormalPrior.of_all(np.zeros(2), 0.1)])
 def test_it_is_that_of_the_bound_on_a_part_of_the_rows(prior):
     model = make_divided(400, tol=1e-9)
     best = learn(model).best

@@ -170,7 +170,7 @@ def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
 def test_a_prior_contradicts_nothing(monkeypatch):
     monkeypatch.setattr(module, "FEW_ROWS", 50)
     best = few_rows(make_model()).ranking(runs_from([START]))[0][0].end.theta
-    few = few_rows(make_model(), weak_prior=NormalPrior(best - 3.0, 0.5))
+    few = few_rows(make_model(), weak_prior=NormalPrior.of_all(best - 3.0, 0.5))
     tied = few.ranking(runs_from([best - 3.0]))[0][0]
     assert np.abs(tied.end.theta - best).max() > 1.0
     assert not few.contradict(best, tied)
@@ -184,12 +184,12 @@ def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing(monkeypatch):
     monkeypatch.setattr(module, "FEW_ROWS", 50)
     X = np.linspace(-3.0, 3.0, 60)[:, None]
     model = make_model(X, np.sign(X[:, 0] + 1e-9))
-    tied = learned(model, NormalPrior(np.zeros(2), 1.0))
+    tied = learned(model, NormalPrior.of_all(np.zeros(2), 1.0))
     assert np.abs(tied).max() < 3.0 < np.abs(learned(model, None)).max()
 
 
 def test_rows_that_are_all_need_no_prior():
-    model, prior = make_model(), NormalPrior(np.full(2, 5.0), 0.1)
+    model, prior = make_model(), NormalPrior.of_all(np.full(2, 5.0), 0.1)
     np.testing.assert_array_equal(learned(model, prior), learned(model, None))
 
 

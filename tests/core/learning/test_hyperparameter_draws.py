@@ -22,7 +22,7 @@ from sparsegpc._core.learning.hyperparameter_draws import (
 )
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.selection.selectors import InducingPoints
 
 WIDE = np.array([-50.0, 50.0])
@@ -191,7 +191,7 @@ def test_the_hessian_is_that_of_the_objective():
     X = rng.uniform(-3.0, 3.0, (40, 1))
     y = np.where(np.sin(X[:, 0]) + 0.3 * rng.randn(40) > 0.0, 1.0, -1.0)
     kernel = FreeKernel(Scaled(Constant(), RBF()), np.zeros(2), np.ones(2, dtype=bool))
-    prior = NormalPrior(np.zeros(2), 0.7)
+    prior = ProductPrior((NormalPrior.of_all(np.zeros(2), 0.7),))
     model = SparseModel(
         kernel, BernoulliLogit(), X, [y], np.ones(40), slack=TIGHT, prior=prior, tol=1e-8
     )

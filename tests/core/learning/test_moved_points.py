@@ -12,7 +12,7 @@ from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
@@ -248,7 +248,7 @@ def test_a_bound_that_the_gradient_points_beyond_takes_its_slope():
 def test_the_first_step_is_a_newton_step_in_theta_and_a_short_move():
     matrix = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 3.0]])
     model, hessian = regression(), BFGSHessian.known(matrix)
-    model.prior = NormalPrior(START, 0.5)
+    model.prior = ProductPrior((NormalPrior.of_all(START, 0.5),))
     search, _ = search_of(model, hessian=hessian)
     gradient = search.start.gradient
     step = search.newton_step(gradient)

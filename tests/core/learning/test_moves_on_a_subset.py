@@ -35,7 +35,7 @@ def moved_on_all_rows(**options):
 @pytest.mark.parametrize("n_points", [1, 12])
 def test_a_quarter_of_the_rows_must_suffice_for_the_points(early, n_points):
     n_rows = 4 * ROWS_PER_MOVED_POINT * n_points
-    enough, prior = max(n_rows, 1000), NormalPrior(START, 1.0)
+    enough, prior = max(n_rows, 1000), NormalPrior.of_all(START, 1.0)
     small = subset_for_moves(make_divided(enough), n_points, prior)
     assert len(small.weight) == enough // 4
     assert_array_equal(small.prior.curvature(START), np.eye(2))

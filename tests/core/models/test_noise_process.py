@@ -18,6 +18,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from sparsegpc._core.bounds.collapsed import MeanPrior, divergence
 from sparsegpc._core.bounds.slacks import SLACKS, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
@@ -468,6 +469,36 @@ def test_gradient_is_that_of_the_profile_bound(slack):
         lambda Z: evaluate(model, THETA, points._replace(Z=Z), **options).objective, points.Z, 1e-2
     )
     assert_allclose(start.grad_Z, by_Z, rtol=1e-4, atol=1e-4)
+
+
+@SLACK
+def test_the_prior_of_the_noise_adds_to_the_objective_alone(slack):
+    priors = [MeanPrior(-3.0, 4.0), MeanPrior(2.0, 0.3)]
+    data = make_data(10)
+    ys = [data.y, np.cos(3.0 * data.y)]
+    model = make_model(data, slack, ys=ys, noise_priors=priors)
+    points = chosen_of(model)
+    start = evaluate(model, points=points)
+    means = [solution.noise_posterior.prior_mean for solution in start.solutions]
+    log_prior = sum(map(MeanPrior.log_density, priors, means))
+    assert start.log_prior == pytest.approx(log_prior)
+    assert log_prior < -0.1
+    without = make_model(data, slack, ys=ys)
+    free = evaluate(without, points=points)
+    assert start.elbo + start.log_prior < free.elbo
+    assert start.elbo < free.elbo
+    # The bound is the one at these sites and this prior mean, so it is a bound.
+    assert start.elbo == pytest.approx(
+        sum(s.posterior.bound - divergence(s.noise_posterior) for s in start.solutions)
+    )
+    by_theta = central_difference(
+        lambda t: evaluate(model, t, points, states=start.states).objective, THETA, 1e-2
+    )
+    assert_allclose(start.grad_theta, by_theta, rtol=1e-4, atol=1e-4)
+    constant = sum(
+        prior.log_density(np.log(np.var(y))) for prior, y in zip(priors, ys, strict=True)
+    )
+    assert model.constant_bound() == pytest.approx(without.constant_bound() + constant)
 
 
 def test_gradients_are_given_only_if_asked_for():

@@ -11,7 +11,7 @@ from sparsegpc._core.models.prior import NormalPrior, ProductPrior, TyingPrior
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import START, make_model
 
-PRIOR = NormalPrior(np.array([0.3, -1.2]), 1.7)
+PRIOR = NormalPrior.of_all(np.array([0.3, -1.2]), 1.7)
 
 
 def evaluate(model, theta):
@@ -50,7 +50,8 @@ def test_the_prior_of_a_subset_is_not_that_of_all_rows():
 
 def test_a_subset_keeps_the_prior_of_all_rows():
     model = make_model()
-    model.prior = tying = TyingPrior(np.array([0, 1]), np.zeros(2))
+    tying = TyingPrior(np.array([0, 1]), np.zeros(2))
+    model.prior = ProductPrior((tying,))
     part, theta = model.subset(np.arange(10), PRIOR), np.array([0.7, -0.4])
     expected = tying.log_density(theta) + PRIOR.log_density(theta)
     assert evaluate(part, theta).log_prior == pytest.approx(expected)
@@ -59,9 +60,10 @@ def test_a_subset_keeps_the_prior_of_all_rows():
 # Each prior by itself
 
 TYING = TyingPrior(np.array([0, 2, 3]), np.array([0.5, -1.0, 2.0]))
-NORMAL = NormalPrior(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
+NORMAL = NormalPrior.of_all(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
+SOME = NormalPrior(np.array([3, 1]), np.array([0.3, -1.2]), 0.6)
 PAIR = ProductPrior((TyingPrior(np.array([0, 1]), np.array([0.3, 0.0])),))
-PRIORS = [NORMAL, TYING, ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
+PRIORS = [NORMAL, SOME, TYING, ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
@@ -126,3 +128,17 @@ def test_joined_priors_are_independent_of_each_other(rng):
     assert joined.log_density(np.append(first, second)) == pytest.approx(expected)
     gradient = np.append(PAIR.gradient(first), PAIR.gradient(second))
     assert_allclose(joined.gradient(np.append(first, second)), gradient)
+
+
+def test_the_prior_of_some_entries_is_normal_in_these():
+    theta = np.array([9.0, 0.7, 9.0, -0.4])
+    at, centre = theta[[3, 1]], SOME.mean
+    expected = norm.logpdf(at, centre, 0.6).sum() - norm.logpdf(centre, centre, 0.6).sum()
+    assert SOME.log_density(theta) == pytest.approx(expected)
+
+
+def test_the_factors_after_some_entries_leave_out_those_of_earlier_ones():
+    late = NormalPrior(np.array([2]), np.array([1.0]), 2.0)
+    product = ProductPrior((NORMAL, TYING, late))
+    assert product.after(2) == ProductPrior((late,))
+    assert product.after(0) == product

@@ -68,8 +68,9 @@ def test_the_polynomial_is_at_the_maximum_of_the_likelihood_of_the_full_model():
     basis, [coefficients] = model._noise.basis(X), model._noise.coefficients
     for k, direction in enumerate(basis.T):
         slope = (likelihood(1e-4 * direction) - likelihood(-1e-4 * direction)) / 2e-4
-        # All but the constant have a Gaussian prior: precisions of 2 / 4 for two columns.
-        assert_allclose(slope, 0.5 * coefficients[k] if k else 0.0, atol=0.02)
+        # Priors: of the constant with precision 1 / 4, of the others with 2 / 4 for two columns.
+        pull = 0.5 * coefficients[k] if k else 0.25 * (coefficients[0] - np.log(0.1 * y @ y / 60))
+        assert_allclose(slope, pull, atol=0.02)
 
 
 @quiet

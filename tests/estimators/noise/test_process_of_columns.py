@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import helmert
-from scipy.stats import multivariate_t
+from scipy.stats import multivariate_t, norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -39,6 +39,12 @@ def tying_log_density(X, log_lengths):
     scale = (0.5 * (n - 1) + 1.0) * 0.3**2
     t = multivariate_t(np.zeros(n - 1), scale * np.eye(n - 1), df=2.0)
     return t.logpdf(differences) - t.logpdf(np.zeros(n - 1))
+
+
+def noise_log_density(log_noise, variance):
+    """Return the log density of a log noise variance, minus its maximum."""
+    prior = norm(np.log(0.1 * variance), 2.0)
+    return prior.logpdf(log_noise) - prior.logpdf(prior.mean())
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +93,10 @@ def test_noise_that_depends_on_two_columns_is_found():
 
 
 def test_the_log_prior_is_that_of_both_kernels(fitted):
-    X, _ = one_of_five()
+    X, y = one_of_five()
     for lengths, model in fitted.items():
         expected = tying_log_density(X, np.log(model.kernel_.k2.length_scale))
+        expected += noise_log_density(model._noise.prior_means[0], y.var())
         if lengths == "auto":
             expected += tying_log_density(X, log_noise_lengths(model))
         assert model.log_prior_ == pytest.approx(expected, rel=1e-6)
@@ -123,7 +130,7 @@ def test_the_units_of_the_columns_do_not_change_the_noise():
 @pytest.mark.parametrize(("n_columns", "expected"), [(1, 1), (3, 3), (100, 100), (101, 1)])
 def test_very_many_columns_have_a_common_length_scale(n_columns, expected):
     X = np.random.RandomState(0).standard_normal((200, n_columns))
-    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [])
+    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], True)
     hyperparameters = GPNoise()._plan(data).hyperparameters
     assert sum(column is not None for column in hyperparameters.columns) == expected
 
@@ -131,8 +138,9 @@ def test_very_many_columns_have_a_common_length_scale(n_columns, expected):
 def test_a_kernel_object_is_used_as_it_is_unless_it_has_to_be_tied():
     X, y = plane()
     kernel = ConstantKernel() * RBF([1.0, 10.0])
+    given = 1.0 * RBF([1.0, 1.0])
     priors = [
-        model_of(GPNoise(kernel, length_scales=lengths), length_scales="free").fit(X, y).log_prior_
+        model_of(GPNoise(kernel, length_scales=lengths), kernel=given).fit(X, y).log_prior_
         for lengths in ("auto", "free", "tied")
     ]
     assert priors[0] == priors[1] == 0.0 > priors[2]
@@ -198,7 +206,7 @@ def test_bounds_and_smaller_models_keep_the_noise_of_the_columns():
 
 def test_only_the_limits_of_the_user_say_something_of_a_column_without_effect_on_the_noise():
     X, _ = plane()
-    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [])
+    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], True)
     named, given = (GPNoise(kernel)._plan(data) for kernel in (None, RBF([1.0, 10.0])))
     assert named.limit_meaning("noise k2__length_scale[0]", "upper") is None
     assert named.limit_meaning("noise k2__length_scale[0]", "lower") == ""
