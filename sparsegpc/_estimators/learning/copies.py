@@ -15,9 +15,9 @@ from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._estimators.learning.search import FittedProblem
 from sparsegpc._estimators.learning.steps import learn
 
-# Noise vanishes if its variance is less than this fraction of that of the targets. Its prior may
-# keep it from its limit.
-VANISHING = 1e-3
+# Noise vanishes if its variance is less than this fraction of that of the targets. The prior of
+# noise that is the same at all rows keeps it further from zero.
+VANISHING, VANISHING_AT_ROWS = 1e-3, 1e-6
 # By how much the sum of weights exceeds the number of rows because of rounding, relatively.
 ROUNDING = 1e-9
 
@@ -83,10 +83,11 @@ def _vanished(fitted, at_copies):
     model = fitted.problem.model
     if not isinstance(model.likelihood, GaussianNoise):
         return set()
+    limit = VANISHING_AT_ROWS if fitted.problem.plan.varies else VANISHING
     found = set()
     for k, solution in enumerate(fitted.result.best.solutions):
         variance = model.weight @ model.targets[k]["mean"] ** 2 / model.total_weight
-        vanishes = model.weight < VANISHING * variance * solution.sites.precision
+        vanishes = model.weight < limit * variance * solution.sites.precision
         if vanishes[model.weight > 1.0].any() if at_copies else vanishes.mean() > 0.5:
             found.add(k)
     return found

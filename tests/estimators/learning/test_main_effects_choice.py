@@ -438,6 +438,17 @@ def test_a_callback_that_stops_the_comparison_stops_the_fit():
 # The prior of length scales
 
 
+def noise_log_prior(model, y):
+    """Return the log prior of the noise of a regressor, from its formula."""
+    return -((np.log(model.noise_variance_ / (0.1 * y.var())) / 2.0) ** 2) / 2.0
+
+
+def fit_log_prior(model, X, y):
+    """Return the log prior of the length scales of a fit, and of its noise if it has noise."""
+    of_noise = 0.0 if is_classifier(model) else noise_log_prior(model, y)
+    return log_prior(model.kernel_, X) + of_noise
+
+
 def log_prior(kernel, X):
     """Return the log prior of a kernel with a tied length scale for each column, from its formula.
 
@@ -459,10 +470,10 @@ def tied():
     return [(X, target, model.fit(X, target)) for model, target in cases]
 
 
-def test_the_log_prior_of_a_fit_is_that_of_its_length_scales(tied):
-    for X, _, model in tied:
-        assert model.log_prior_ < -0.1
-        assert_allclose(model.log_prior_, log_prior(model.kernel_, X), rtol=1e-9)
+def test_the_log_prior_of_a_fit_is_that_of_length_scales_and_noise(tied):
+    for X, y, model in tied:
+        assert log_prior(model.kernel_, X) < -0.1
+        assert_allclose(model.log_prior_, fit_log_prior(model, X, y), rtol=1e-9)
 
 
 def test_a_truncated_model_keeps_the_log_prior(tied):
@@ -471,12 +482,12 @@ def test_a_truncated_model_keeps_the_log_prior(tied):
 
 
 @pytest.mark.parametrize("estimator", [StochasticSparseGPClassifier, StochasticSparseGPRegressor])
-def test_the_log_prior_after_minibatches_is_that_of_the_length_scales(estimator, tied):
+def test_the_log_prior_after_minibatches_is_that_of_length_scales_and_noise(estimator, tied):
     for X, y, model in tied:
         if is_classifier(model) == (estimator is StochasticSparseGPClassifier):
             model = estimator(n_inducing=20, n_epochs=1).fit(X, y)
-            assert model.log_prior_ < -0.1
-            assert_allclose(model.log_prior_, log_prior(model.kernel_, X), rtol=1e-9)
+            assert log_prior(model.kernel_, X) < -0.1
+            assert_allclose(model.log_prior_, fit_log_prior(model, X, y), rtol=1e-9)
 
 
 def test_the_bound_of_a_fit_leaves_out_the_prior(tied):
@@ -502,5 +513,7 @@ def test_a_prior_of_effects_is_none_above_zero():
 @pytest.mark.parametrize("length_scales", ["common", "free"])
 def test_untied_length_scales_have_no_prior(length_scales):
     X, _, y = additive()
-    model = regressor(length_scales=length_scales, main_effects=False, max_iter=5)
-    assert model.fit(X, y).log_prior_ == 0.0
+    options = {"length_scales": length_scales, "main_effects": False, "max_iter": 5}
+    model = regressor(**options).fit(X, y)
+    assert model.log_prior_ == pytest.approx(noise_log_prior(model, y))
+    assert classifier(**options).fit(X, y > 0.0).log_prior_ == 0.0

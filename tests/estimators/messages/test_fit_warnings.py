@@ -168,7 +168,7 @@ def test_effects_without_interactions_need_no_warning():
     gp = SparseGPRegressor("laplacian", main_effects=True, log_transform=False, n_inducing=40)
     assert warnings_of(gp, X, y) == []
     interactions = gp.kernel_.k1.k1
-    assert interactions.constant_value == pytest.approx(interactions.constant_value_bounds[0])
+    assert interactions.constant_value < 1e-3 * y.var()
 
 
 @pytest.mark.parametrize(
