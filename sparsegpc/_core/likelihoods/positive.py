@@ -111,7 +111,7 @@ class Gamma(_Positive):
             return gammainc(self.shape, self.shape * np.exp(np.log(y["y"]) - f))
 
     def sample(self, f, exposure, rng):
-        return finite_exp(f) * rng.gamma(self.shape, size=f.shape) / self.shape
+        return _scaled(f, rng.gamma(self.shape, size=f.shape) / self.shape)
 
     def peak(self, y):
         return Peak(np.log(y["y"]), np.full(len(y), 1.0 / np.sqrt(self.shape)))
@@ -178,7 +178,7 @@ class Weibull(_Positive):
             return -np.expm1(-np.exp(self.shape * (np.log(y["y"]) - f)))
 
     def sample(self, f, exposure, rng):
-        return finite_exp(f) * rng.weibull(self.shape, size=f.shape)
+        return _scaled(f, rng.weibull(self.shape, size=f.shape))
 
     def peak(self, y):
         place = np.log(y["y"]) - np.log(np.maximum(y["event"], 0.5)) / self.shape
@@ -258,3 +258,9 @@ class LogNormal(_Positive):
     def saturated_log_density(self, y):
         observed = -np.log(y["y"]) - self.log_shape - 0.5 * LOG_2PI
         return np.where(y["event"] == 0.0, 0.0, observed)
+
+
+def _scaled(f, factors):
+    """Return exp(f) times `factors`, which are not negative, without overflow."""
+    with np.errstate(divide="ignore"):
+        return finite_exp(f + np.log(factors))

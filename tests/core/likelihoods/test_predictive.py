@@ -386,6 +386,17 @@ def test_quantiles_and_draws_of_absurd_rates_are_ordered(case):
     assert (drawn[:, -1] > 1e150).all()
 
 
+@pytest.mark.parametrize("likelihood", [Gamma, Weibull, LogNormal])
+def test_draws_of_heavy_tails_are_finite_at_absurd_rates(likelihood):
+    """Small shapes of gamma and Weibull laws, and a large deviation of logarithms."""
+    log_shape = 2.0 if likelihood is LogNormal else -3.0
+    f = np.tile([-900.0, 0.0, 690.0, 900.0], (1000, 1))
+    drawn = likelihood(log_shape).sample(f, np.ones(4), np.random.RandomState(0))
+    assert np.isfinite(drawn).all()
+    assert (drawn >= 0.0).all()
+    assert (np.diff(np.median(drawn, axis=0)) >= 0.0).all()
+
+
 @EACH_OF_COUNTS
 @pytest.mark.parametrize("exposure", [1e-100, 1e15])
 def test_exposures_of_any_size_are_allowed(case, exposure):
