@@ -18,6 +18,9 @@ from sparsegpc._estimators.learning.steps import learn
 # Noise vanishes if its variance is less than this fraction of that of the targets. The prior of
 # noise that is the same at all rows keeps it further from zero.
 VANISHING, VANISHING_AT_ROWS = 1e-3, 1e-6
+# Other noise vanishes if its parameter is so many steps `to_little_noise` from the start, or more.
+# Its prior may keep it from its limit.
+VANISHING_STEPS = 1.5
 # By how much the sum of weights exceeds the number of rows because of rounding, relatively.
 ROUNDING = 1e-9
 
@@ -40,7 +43,7 @@ def learn_rows(builder, decide):
     `decide` is the function that returns the `Decision` of a builder about the kernel and noise.
     """
     learned = _learned(builder, decide)
-    vanished = _at_limits(learned.fitted) | _vanished(learned.fitted, at_copies=True)
+    vanished = _free_of_noise(learned.fitted) | _vanished(learned.fitted, at_copies=True)
     if learned.fitted.stopped or not vanished:
         return learned
     distinct, n_copies = builder.without_copies()
@@ -48,7 +51,7 @@ def learn_rows(builder, decide):
         return learned
     try:
         other = _learned(distinct, decide)
-        remaining = _at_limits(other.fitted) | _vanished(other.fitted, at_copies=False)
+        remaining = _free_of_noise(other.fitted) | _vanished(other.fitted, at_copies=False)
         if remaining < vanished and not other.fitted.stopped:
             return other._replace(n_left_out=n_copies)
     except LinAlgError:
@@ -62,17 +65,28 @@ def _learned(builder, decide):
     return LearnedRows(learn(decision), decision.noise_bounds)
 
 
-def _at_limits(fitted):
-    """Return the names of the parameters that allow no less noise, as a set."""
+def _free_of_noise(fitted):
+    """Return the names of the parameters that allow no less noise, or hardly any, as a set."""
     problem, best = fitted.problem, fitted.result.optimum
     if not problem.learns:
         return set()
     entries, meaning = problem.hyperparameters.entries, problem.estimator._limit_meaning
     return {
         entries[k].name
-        for k, side in problem.hyperparameters.at_limits(best)
+        for k, side in (*problem.hyperparameters.at_limits(best), *_near_limits(problem, best))
         if meaning(problem, entries[k].name, side, best) == FREE_OF_NOISE
     }
+
+
+def _near_limits(problem, best):
+    """Yield the index and the side of parameters near which noise that is not Gaussian vanishes."""
+    if isinstance(problem.model.likelihood, GaussianNoise):
+        return
+    hyperparameters = problem.hyperparameters
+    moves = best.theta - hyperparameters.theta
+    for k, step in enumerate(hyperparameters.to_little_noise):
+        if moves[k] * step > VANISHING_STEPS * step**2:
+            yield k, "lower" if step < 0.0 else "upper"
 
 
 def _vanished(fitted, at_copies):

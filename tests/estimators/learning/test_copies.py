@@ -59,6 +59,25 @@ def test_positive_targets_are_learned_without_copies_that_hide_the_noise(likelih
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-3)
 
 
+def few_copies():
+    """Return 60 rows of four columns, and six copies, which outweigh the prior of the noise."""
+    rng = np.random.RandomState(1)
+    X = rng.uniform(size=(60, 4))
+    y = np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(60)
+    return with_copies(X, y, 6)
+
+
+def test_a_prior_that_keeps_noise_from_its_limit_does_not_hide_copies():
+    X, y = few_copies()
+    robust = SparseGPRegressor(noise="student-t", hyperparameters="best")
+    positive = SparseGPGeneralizedRegressor(likelihood="log-normal")
+    for model, target in ((robust, y), (positive, np.exp(y))):
+        with pytest.warns(UserWarning, match="6 rows, counted by their weights, repeat others"):
+            model.fit(X, target)
+    assert robust.noise_scale_ > 0.1
+    assert positive._likelihood.shape > 0.1
+
+
 def test_weights_that_are_counts_have_the_effect_of_copies():
     X, y = noisy()
     copied, weighted = SparseGPRegressor(), SparseGPRegressor()
@@ -104,7 +123,7 @@ def test_copies_of_exact_targets_count_with_noise_that_varies(recwarn):
 )
 def test_an_exact_output_does_not_hide_copies_of_another(monkeypatch, first, second, leaves_out):
     found = iter([first, second])
-    monkeypatch.setattr(copies, "_at_limits", lambda fitted: next(found))
+    monkeypatch.setattr(copies, "_free_of_noise", lambda fitted: next(found))
     X, y = noisy(20)
     model = SparseGPRegressor(1.0 * RBF(), optimizer=None).fit
     if leaves_out:
@@ -116,7 +135,7 @@ def test_an_exact_output_does_not_hide_copies_of_another(monkeypatch, first, sec
 
 def test_a_mean_of_one_up_to_rounding_is_no_copy(monkeypatch, recwarn):
     found = iter([{"a"}, set()])
-    monkeypatch.setattr(copies, "_at_limits", lambda fitted: next(found))
+    monkeypatch.setattr(copies, "_free_of_noise", lambda fitted: next(found))
     X, y = noisy(20)
     weight = np.ones(20)
     weight[0] += 1e-12
