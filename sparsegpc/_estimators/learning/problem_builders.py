@@ -114,7 +114,7 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
-        # A kernel object is learned as given, without priors.
+        # With a kernel object the variance of the noise is learned without a prior.
         has_prior = KernelChoice.of(self.estimator).is_named
         return noise._plan(NoiseData(merged.X, spread, self.variance, names, has_prior))
 
