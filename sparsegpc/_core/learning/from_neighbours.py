@@ -86,7 +86,7 @@ def learn_from_neighbours(model, means, blocks, starts, limits):
 
 
 class _Objective:
-    """A sum over blocks of rows, scaled to all rows, and the log prior of the likelihood."""
+    """A sum over blocks, scaled to all rows, and the log priors of the noise and likelihood."""
 
     def __init__(self, model, blocks):
         self.model, self.blocks = model, blocks
@@ -96,8 +96,11 @@ class _Objective:
         """Return the objective at theta (P,), in nats, and its gradient."""
         kernel_theta, likelihoods = self.model.kernel_theta(theta), self.model.likelihoods(theta)
         log_prior, slope = joint_log_prior(likelihoods)
+        prior = self.model.prior.after(len(kernel_theta))
+        log_prior += prior.log_density(theta)
         value, gradient = self._sum(kernel_theta, likelihoods, theta)
-        value, gradient = self._scale * value + log_prior, self._scale * gradient
+        value = self._scale * value + log_prior
+        gradient = self._scale * gradient + prior.gradient(theta)
         gradient[len(kernel_theta) :] += slope
         return value, gradient
 

@@ -88,7 +88,10 @@ class NoisePlan(ABC):
         return hyperparameters
 
     def prior(self, spread):
-        """Return the `ProductPrior` of what `extend` adds, given the `Spread` of the rows."""
+        """Return the `ProductPrior` of what `extend` adds, given the `Spread` of the rows.
+
+        Only that of a noise process depends on the spread.
+        """
         return ProductPrior()
 
     @abstractmethod
@@ -99,8 +102,12 @@ class NoisePlan(ABC):
         """
 
     def model_with_noise(self, kernel, targets, rows, options, learned):
-        """Return a model with the `LearnedNoise` of an earlier fit, and an offset for its bound."""
-        return self.model(kernel, targets, rows, options), 0.0
+        """Return a model with the `LearnedNoise` of an earlier fit, and an offset for its bound.
+
+        If noise is among its parameters, it has the prior of the noise.
+        """
+        prior = ProductPrior().joined(self.prior(None), kernel.n_params)
+        return self.model(kernel, targets, rows, {**options, "prior": prior}), 0.0
 
     @abstractmethod
     def learned(self, evaluation):

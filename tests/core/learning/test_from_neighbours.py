@@ -18,6 +18,7 @@ from sparsegpc._core.learning.from_neighbours import (
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.likelihoods.student_t import StudentT
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.helpers import central_difference
 from tests.core.models.model_cases import dense_kernel, outputs
@@ -93,7 +94,25 @@ def varying_noise():
     return LeftOut(model, [0.1, -0.2], BLOCKS), theta
 
 
-@pytest.mark.parametrize("case", [varying_noise, heavy_tails])
+def prior_of_noise():
+    X, y = copies()
+    prior = ProductPrior((NormalPrior(np.array([2]), np.array([1.0]), 0.5),))
+    return LeftOut(noisy_model(X, y, prior=prior)[0], [0.2], BLOCKS), THETA
+
+
+def test_priors_of_the_noise_count_and_those_of_the_kernel_do_not():
+    X, y = copies()
+    of_noise = NormalPrior(np.array([2]), np.array([1.0]), 0.5)
+    of_kernel = NormalPrior(np.array([0, 1]), np.array([5.0, 5.0]), 0.5)
+    for objective in (lambda m: LeftOut(m, [0.2], BLOCKS), lambda m: BlockBounds(m, BLOCKS)):
+        without, both = (
+            objective(noisy_model(X, y, prior=ProductPrior(factors))[0])(THETA)[0]
+            for factors in ((), (of_kernel, of_noise))
+        )
+        assert both - without == pytest.approx(of_noise.log_density(THETA))
+
+
+@pytest.mark.parametrize("case", [varying_noise, heavy_tails, prior_of_noise])
 def test_the_gradient_is_that_of_the_objective(case):
     """Of several outputs with varying noise, whose coefficients have a prior, and of outliers."""
     objective, theta = case()

@@ -611,3 +611,18 @@ def test_a_failure_to_learn_once_more_is_reported(monkeypatch):
         model = LocalCorrection(SparseGPRegressor(n_inducing=20)).fit(X, y)
     assert not model.relearned_
     assert set(model.validation_scores_) == {"points", "both", "neighbors"}
+
+
+def test_relearned_noise_has_the_prior_of_the_estimator():
+    """Without it, the noise of these rows vanishes."""
+    rng = np.random.RandomState(2)
+    X = rng.uniform(size=(40, 4))
+    y = np.sin(6.0 * X[:, 0]) + 0.3 * rng.standard_normal(40)
+    named = SparseGPRegressor(length_scales="common", main_effects=False, n_inducing=10)
+    free = HomoscedasticNoise(variance_bounds=(1e-8 * y.var(), 10.0 * y.var()))
+    noises = [
+        LocalCorrection(model, mode="neighbors", relearn=True).fit(X, y).corrected_estimator_
+        for model in (named, clone(named).set_params(noise=free))
+    ]
+    with_prior, without = (model.noise_variance_ / y.var() for model in noises)
+    assert without < 1e-3 < 5e-3 < with_prior
