@@ -59,16 +59,16 @@ def test_positive_targets_are_learned_without_copies_that_hide_the_noise(likelih
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-3)
 
 
-def few_copies():
-    """Return 60 rows of four columns, and six copies, which outweigh the prior of the noise."""
+def few_copies(n):
+    """Return 60 rows of four columns, and `n` copies, which outweigh the prior of the noise."""
     rng = np.random.RandomState(1)
     X = rng.uniform(size=(60, 4))
     y = np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(60)
-    return with_copies(X, y, 6)
+    return with_copies(X, y, n)
 
 
 def test_a_prior_that_keeps_noise_from_its_limit_does_not_hide_copies():
-    X, y = few_copies()
+    X, y = few_copies(6)
     robust = SparseGPRegressor(noise="student-t", hyperparameters="best")
     positive = SparseGPGeneralizedRegressor(likelihood="log-normal")
     for model, target in ((robust, y), (positive, np.exp(y))):
@@ -76,6 +76,10 @@ def test_a_prior_that_keeps_noise_from_its_limit_does_not_hide_copies():
             model.fit(X, target)
     assert robust.noise_scale_ > 0.1
     assert positive._likelihood.shape > 0.1
+    constant = SparseGPRegressor(hyperparameters="best")
+    with pytest.warns(UserWarning, match="8 rows, counted by their weights, repeat others"):
+        constant.fit(*few_copies(8))
+    assert constant.noise_variance_ > 0.01
 
 
 def test_weights_that_are_counts_have_the_effect_of_copies():
