@@ -80,6 +80,11 @@ def deviations(y, weight, centre, robust=False):
     return np.where(deviation > 0.0, deviation, 1.0)
 
 
+def variances(y, weight, robust=False):
+    """Return the variance of each output about its centre, or 1 for zero; see `deviations`."""
+    return deviations(y, weight, centres(y, weight, robust), robust) ** 2
+
+
 def second_moments(y, weight, robust=False):
     """Return the mean square of each output of `y` (n_outputs, N), or 1 where all are zero.
 

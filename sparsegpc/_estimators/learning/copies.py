@@ -18,6 +18,8 @@ from sparsegpc._estimators.learning.steps import learn
 # Noise vanishes if its variance is less than this fraction of that of the targets. The prior of
 # noise that is the same at all rows keeps it further from zero.
 VANISHING, VANISHING_AT_ROWS = 1e-3, 1e-6
+# Without the copies, it must be clear of that by this factor, as small noise may be real.
+CLEARLY = 5.0
 # Other noise vanishes if its parameter is so many steps `to_little_noise` from the start, or more.
 # Its prior may keep it from its limit.
 VANISHING_STEPS = 1.5
@@ -92,12 +94,15 @@ def _near_limits(problem, best):
 def _vanished(fitted, at_copies):
     """Return the indices of the outputs whose learned noise vanishes, as a set.
 
-    It vanishes at a row with a weight above one, or, unless `at_copies`, at most rows.
+    It vanishes at a row with a weight above one. Unless `at_copies`, it vanishes at most rows, or
+    comes near to it.
     """
     model = fitted.problem.model
     if not isinstance(model.likelihood, GaussianNoise):
         return set()
     limit = VANISHING_AT_ROWS if fitted.problem.plan.varies else VANISHING
+    if not at_copies:
+        limit *= CLEARLY
     found = set()
     for k, solution in enumerate(fitted.result.best.solutions):
         variance = model.weight @ model.targets[k]["mean"] ** 2 / model.total_weight

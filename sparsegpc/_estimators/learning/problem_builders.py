@@ -6,7 +6,7 @@ from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.input.targets import second_moments
+from sparsegpc._estimators.input.targets import second_moments, variances
 from sparsegpc._estimators.input.validation import column_names
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
@@ -114,9 +114,15 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
+        return noise._plan(
+            NoiseData(merged.X, spread, self.variance, names, self._prior_variance())
+        )
+
+    def _prior_variance(self):
         # With a kernel object the variance of the noise is learned without a prior.
-        has_prior = KernelChoice.of(self.estimator).is_named
-        return noise._plan(NoiseData(merged.X, spread, self.variance, names, has_prior))
+        if not KernelChoice.of(self.estimator).is_named:
+            return None
+        return variances(self._data.y, self._data.weight, self.has_outliers)
 
     def with_noise(self, noise=None, transform=None):
         """Return the builder of problems with other noise, or with the user's.

@@ -9,7 +9,7 @@ from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
-from sparsegpc._estimators.input.targets import centred, merged_targets, second_moments
+from sparsegpc._estimators.input.targets import centred, merged_targets, second_moments, variances
 from sparsegpc._estimators.input.validation import refuse_overflow, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
@@ -173,7 +173,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         kernel = choice.resolve(spread, float(variance[0]))
         hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
         log_noise, n_kernel = np.log(START * variance), hyperparameters.kernel.n_params
-        of_noise = noise_prior(log_noise if choice.is_named else None)
+        prior_mean = np.log(START * variances(target, weight)) if choice.is_named else None
+        of_noise = noise_prior(prior_mean)
         prior = choice.prior(hyperparameters, spread).joined(of_noise, n_kernel)
         hyperparameters = hyperparameters.rescaled_to(float(variance[0]), rows.X)
         hyperparameters = hyperparameters.extended(

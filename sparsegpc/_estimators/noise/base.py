@@ -29,20 +29,21 @@ class NoiseData(NamedTuple):
     """The data for which settings make a plan.
 
     ``X`` (N, D) holds the rows, and ``spread`` their distances; ``variance`` (n_outputs,) is the
-    mean square of each output; ``columns`` holds the names of the columns. ``has_prior`` tells
-    whether variances that are not limited by the user have a prior.
+    mean square of each output; ``columns`` holds the names of the columns. ``prior_variance``
+    (n_outputs,) is the variance of each output about its mean, which determines the prior of the
+    noise, or None without a prior.
     """
 
     X: np.ndarray
     spread: Spread
     variance: np.ndarray
     columns: list
-    has_prior: bool
+    prior_variance: np.ndarray | None
 
     @property
     def prior_mean(self):
         """The mean of the prior of each log noise variance, (n_outputs,), or None without one."""
-        return np.log(START * self.variance) if self.has_prior else None
+        return None if self.prior_variance is None else np.log(START * self.prior_variance)
 
 
 def noise_prior(mean, n_params=1):

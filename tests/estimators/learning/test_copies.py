@@ -114,6 +114,19 @@ def test_copies_of_exact_targets_count():
     assert copied.history_["lower_bound"][-1] == copied.lower_bound_
 
 
+def test_weights_of_small_noise_count():
+    """The noise is a little below the limit with them, and a little above it without them."""
+    rng = np.random.RandomState(4)
+    X = rng.uniform(size=(60, 1))
+    y = np.sin(6.0 * X[:, 0])
+    y = y + np.sqrt(1.1e-3 * y.var()) * rng.standard_normal(60)
+    models = SparseGPRegressor("rbf"), SparseGPRegressor("rbf")
+    models[0].fit(X, y, np.where(np.arange(60) < 20, 2.0, 1.0))
+    models[1].fit(X, y)
+    assert models[0].noise_variance_ < 1e-3 * y.var() < models[1].noise_variance_
+    assert not models[0]._without_copies
+
+
 def test_copies_of_exact_targets_count_with_noise_that_varies(recwarn):
     X = np.random.RandomState(0).uniform(size=(30, 1))
     y = np.sin(5.0 * X[:, 0])

@@ -50,6 +50,14 @@ def test_each_output_has_a_prior_for_its_own_scale():
     assert model.log_prior_ == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("estimator", [SparseGPRegressor, StochasticSparseGPRegressor])
+def test_the_distance_of_the_targets_from_zero_does_not_count(estimator):
+    X, y = wave()
+    settings = {"fit_prior_mean": False, "length_scales": "common", "n_inducing": 20}
+    model = estimator(**settings, main_effects=False).fit(X, 100.0 + y)
+    assert model.log_prior_ == pytest.approx(log_density(np.log(model.noise_variance_), y))
+
+
 def test_the_coefficients_of_a_polynomial_keep_theirs():
     X, y = wave()
     model = SparseGPRegressor(noise=PolynomialNoise(2), **PLAIN).fit(X, y)

@@ -130,7 +130,7 @@ def test_the_units_of_the_columns_do_not_change_the_noise():
 @pytest.mark.parametrize(("n_columns", "expected"), [(1, 1), (3, 3), (100, 100), (101, 1)])
 def test_very_many_columns_have_a_common_length_scale(n_columns, expected):
     X = np.random.RandomState(0).standard_normal((200, n_columns))
-    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], True)
+    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], np.ones(1))
     hyperparameters = GPNoise()._plan(data).hyperparameters
     assert sum(column is not None for column in hyperparameters.columns) == expected
 
@@ -206,7 +206,7 @@ def test_bounds_and_smaller_models_keep_the_noise_of_the_columns():
 
 def test_only_the_limits_of_the_user_say_something_of_a_column_without_effect_on_the_noise():
     X, _ = plane()
-    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], True)
+    data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], np.ones(1))
     named, given = (GPNoise(kernel)._plan(data) for kernel in (None, RBF([1.0, 10.0])))
     assert named.limit_meaning("noise k2__length_scale[0]", "upper") is None
     assert named.limit_meaning("noise k2__length_scale[0]", "lower") == ""
