@@ -30,8 +30,7 @@ class _Positive(ResponseLikelihood):
 
     n_params = 1
     at_limit = {"lower": MUCH_NOISE, "upper": FREE_OF_NOISE}
-    # All priors are about normal ones, of deviation 2, of the logarithm of the variance of log y.
-    _prior_mean, _prior_deviation = 1.0, 1.0
+    _prior_mean, _prior_deviation = 1.0, 3.0
 
     def __init__(self, log_shape=None):
         self.log_shape = log_shape
@@ -62,7 +61,7 @@ class Gamma(_Positive):
 
     .. math:: \log p(y|f) = a \log a - \log\Gamma(a) + (a - 1) \log y - a (f + y e^{-f}).
 
-    The parameter log a has a normal prior with mean 2 and deviation 2.
+    The parameter log a has a normal prior with mean 1 and deviation 3.
 
     Parameters
     ----------
@@ -72,7 +71,6 @@ class Gamma(_Positive):
 
     has_survival = True
     to_little_noise = np.log(100.0)
-    _prior_mean, _prior_deviation = 2.0, 2.0
 
     def variance_coefficients(self):
         return 0.0, 1.0 / self.shape
@@ -126,7 +124,7 @@ class Weibull(_Positive):
     .. math:: \log p(y|f) = d\,(\log k - \log y + k (\log y - f)) - t.
 
     For k = 1 the hazard is constant; for k > 1 it grows with time. The parameter log k has a normal
-    prior with mean 1 and deviation 1.
+    prior with mean 1 and deviation 3.
 
     Parameters
     ----------
@@ -193,7 +191,7 @@ class LogNormal(_Positive):
 
     Its standard deviation :math:`\sigma` is learned. A censored row contributes
     :math:`\log\Phi((f - \log y) / \sigma)`. The parameter :math:`\log\sigma` has a normal prior
-    with mean -1 and deviation 1.
+    with mean 0 and deviation 3.
 
     Parameters
     ----------
@@ -204,7 +202,7 @@ class LogNormal(_Positive):
     row_argument = "event"
     at_limit = {"lower": FREE_OF_NOISE, "upper": MUCH_NOISE}
     to_little_noise = -np.log(10.0)
-    _prior_mean = -1.0
+    _prior_mean = 0.0
 
     def log_mean_factor(self):
         return 0.5 * self.shape**2

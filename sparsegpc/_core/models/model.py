@@ -186,23 +186,14 @@ class SparseModel:
         return points
 
     def constant_bound(self):
-        """Return the bound at the best constant functions, plus the log prior of the likelihood.
-
-        It is in nats.
-        """
+        """Return the bound, in nats, at the best constant functions."""
         if self._constant_bound is None:
             # Likelihoods whose optimum has no formula search for it, and a fit asks several times.
-            self._constant_bound = self._constant_log_prior() + sum(
+            self._constant_bound = sum(
                 best_constant_bound(self.likelihood, y, self.weight, self.fit_prior_mean)
                 for y in self.targets
             )
         return self._constant_bound
-
-    def _constant_log_prior(self):
-        """Return the part of the log prior of `_constant_params` that the likelihood lacks."""
-        n_kernel = self.kernel.n_params
-        theta = np.concatenate([np.zeros(n_kernel), *self._constant_params()])
-        return self.prior.after(n_kernel).log_density(theta)
 
     def _constant_params(self):
         """Return the parameters of the likelihood of each output that are best for a constant f."""
@@ -214,8 +205,16 @@ class SparseModel:
         ]
 
     def is_trivial(self, evaluation):
-        """Return whether an `Evaluation` is no better than a constant function, or not a number."""
-        return not evaluation.objective > self.constant_bound() + trivial_gain(self.total_weight)
+        """Return whether an `Evaluation` is no better than a constant function, or not a number.
+
+        The prior of the noise does not count: it favours less noise than a constant function
+        leaves, but is no evidence of another function.
+        """
+        objective = evaluation.objective - self._noise_log_prior(evaluation)
+        return not objective > self.constant_bound() + trivial_gain(self.total_weight)
+
+    def _noise_log_prior(self, evaluation):
+        return self.prior.after(self.kernel.n_params).log_density(evaluation.theta)
 
     def constant_theta(self, theta, bounds):
         """Return `theta` moved, within its bounds (P, 2), to where f is nearest to a constant.

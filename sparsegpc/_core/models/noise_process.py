@@ -30,7 +30,6 @@ from sparsegpc._core.bounds.collapsed import (
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import (
-    constant_log_noise,
     largest_log_precision,
     limited_exp,
     refuse_vanishing_noise,
@@ -212,15 +211,8 @@ class HeteroscedasticModel(SparseModel):
         self.noise_selector = PivotedSelector("argmax", n_noise_points, noise_tol)
         self._log_noise = log_noise
 
-    def _constant_log_prior(self):
-        pairs = zip(self.targets, self.noise_priors, strict=True)
-        return sum(
-            prior.log_density(
-                constant_log_noise(y["mean"], y["scatter"], self.weight, self.fit_prior_mean)
-            )
-            for y, prior in pairs
-            if prior is not None
-        )
+    def _noise_log_prior(self, evaluation):
+        return sum(solution.log_prior for solution in evaluation.solutions)
 
     def noise_theta(self, theta):
         """Return the parameters of the noise kernel."""

@@ -17,7 +17,6 @@ from sparsegpc._core.minibatches.gaussian_batches import (
     gaussian_sites,
     with_noise,
 )
-from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from tests.core.helpers import central_difference
 from tests.core.minibatches.batch_cases import (
     LOG_NOISE,
@@ -191,16 +190,3 @@ def test_settling_gives_the_collapsed_posterior(slack):
     sites = gaussian_sites(data.y, data.weight, state.theta[-1])
     exact = collapse(data.problem.features(jitter=state.jitter), sites, slack)
     assert_same_posterior(posterior_of(data.model, solved), exact)
-
-
-def test_the_bound_of_a_constant_includes_the_prior_of_its_noise():
-    without = Data(0)
-    n_kernel = without.model.kernel.n_params
-    noise = NormalPrior(np.array([n_kernel]), np.array([-3.0]), 2.0)
-    of_kernel = NormalPrior(np.arange(n_kernel), np.full(n_kernel, 50.0), 1.0)
-    model = Data(0, prior=ProductPrior((of_kernel, noise))).model
-    y, weight = without.y, without.weight
-    variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
-    log_prior = -0.5 * ((np.log(variance) + 3.0) / 2.0) ** 2
-    expected = without.model.constant_bound(y, weight) + log_prior
-    assert model.constant_bound(y, weight) == pytest.approx(expected)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from sparsegpc import (
@@ -137,3 +138,12 @@ def test_an_exact_function_is_still_learned_as_one():
     model = SparseGPRegressor(hyperparameters="best").fit(X, np.sin(6.0 * X[:, 0]))
     assert_allclose(model.predict(new), np.sin(6.0 * new[:, 0]), atol=0.01)
     assert model.noise_variance_ < 1e-7
+
+
+@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.parametrize("noise", ["homoscedastic", "gp", "student-t"])
+def test_the_prior_is_no_evidence_of_a_function(noise):
+    """It favours noise that a function would have to explain, here by three hundredths of a row."""
+    X, y = wave(30, 0.3)
+    with pytest.warns(ConvergenceWarning, match="add up to 0.03 rows, too little to learn from"):
+        SparseGPRegressor(noise=noise).fit(X, y, np.full(30, 1e-3))
