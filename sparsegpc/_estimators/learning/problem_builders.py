@@ -12,7 +12,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem import Problem
-from sparsegpc._estimators.noise.base import NoiseData
+from sparsegpc._estimators.noise.base import NoiseData, shape_prior
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
 
@@ -88,6 +88,9 @@ class LikelihoodBuilder(ProblemBuilder):
         hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE)
         prior = choice.prior(hyperparameters, spread)
         model = self.estimator._sparse_model(hyperparameters.kernel, data, rows, prior=prior)
+        if choice.is_named:
+            parts = model.likelihood, model.targets, model.weight, model.fit_prior_mean
+            model.prior = prior.joined(shape_prior(*parts), model.kernel.n_params)
         hyperparameters = hyperparameters.with_likelihood(model)
         return self._problem(choice, rows, spread, kernel, hyperparameters, model)
 

@@ -12,6 +12,7 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
+from sparsegpc._estimators.noise.base import shape_prior
 
 
 @with_parameters
@@ -53,6 +54,9 @@ class SiteMinibatches(BaseMinibatches):
         hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         targets = self._likelihood.targets(y, weight, rows)
         prior = choice.prior(hyperparameters, spread)
+        if choice.is_named:
+            parts = self._likelihood, targets, rows.weight, self.fit_prior_mean
+            prior = prior.joined(shape_prior(*parts), hyperparameters.kernel.n_params)
         model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)
         return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, [])
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsegpc._core.likelihoods.noise_variance import LogNormalVariance
+from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.kernels.spread import Spread
@@ -54,6 +55,25 @@ def noise_prior(mean, n_params=1):
     if mean is None:
         return ProductPrior()
     return ProductPrior((NormalPrior(n_params * np.arange(len(mean)), mean, PRIOR_DEVIATION),))
+
+
+def shape_prior(likelihood, targets, weight, fit_prior_mean):
+    """Return the `ProductPrior` of the parameter of a likelihood of positive targets.
+
+    It is about that of a Gaussian noise variance of log y, relative to what a constant f leaves.
+    Other likelihoods have no such prior. The arguments are those of `SparseModel`.
+    """
+    if FREE_OF_NOISE not in getattr(likelihood, "at_limit", {}).values():
+        return ProductPrior()
+    # In units of the step that divides the variance by a hundred.
+    step = likelihood.to_little_noise
+    means = [
+        likelihood.constant_params(y, weight, fit_prior_mean)
+        + step * np.log(START) / TO_LITTLE_NOISE
+        for y in targets
+    ]
+    deviation = abs(step / TO_LITTLE_NOISE) * PRIOR_DEVIATION
+    return ProductPrior((NormalPrior.of_all(np.concatenate(means), deviation),))
 
 
 class NoiseSettings(BaseEstimator):
