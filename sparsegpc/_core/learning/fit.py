@@ -30,16 +30,11 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_iterations
-from sparsegpc._core.models.model import MAX_FINAL_ITERATIONS
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
 
-# Messages that state why a fit did not converge.
+# Why a fit did not converge.
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
-SITES_UNSOLVED = (
-    f"the sites did not converge in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
-    "kernel, or divide large weights by a common factor"
-)
 
 
 class Starts(NamedTuple):
@@ -108,7 +103,7 @@ def finished(model, result, progress):
 def concluded(model, result, best, progress):
     """Record the last evaluation, and return the `FitResult` with it and whether it is trivial."""
     progress.evaluated(model, best)
-    message = result.message if best.converged else SITES_UNSOLVED
+    message = result.message if best.converged else model.unsolved
     return result._replace(best=best, message=message, trivial=model.is_trivial(best))
 
 

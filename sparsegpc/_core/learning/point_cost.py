@@ -10,7 +10,6 @@ and more noise would make up for the missing points.
 import numpy as np
 
 from sparsegpc._core.bounds.point_gains import removal_order
-from sparsegpc._core.learning.fit import SITES_UNSOLVED
 from sparsegpc._core.models.fixed_sites import point_gains
 
 
@@ -35,7 +34,7 @@ def keep_worthwhile_points(model, result, cost, progress):
         lower_bounds.append(best.elbo)
     if not progress.stopped:
         best = _by_worth(model, best, progress)
-    message, end = result.message if best.converged else SITES_UNSOLVED, result.optimum
+    message, end = result.message if best.converged else model.unsolved, result.optimum
     return result._replace(best=best, lower_bounds=lower_bounds, message=message, search_end=end)
 
 

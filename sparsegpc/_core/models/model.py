@@ -56,6 +56,11 @@ class SparseModel:
 
     # The selector of the inducing points of a noise process, if the model has one.
     noise_selector = None
+    # Why a fit did not converge whose sites did not.
+    unsolved = (
+        f"the sites did not converge in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
+        "kernel, or divide large weights by a common factor"
+    )
 
     def __init__(
         self,

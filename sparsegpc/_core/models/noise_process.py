@@ -35,7 +35,12 @@ from sparsegpc._core.likelihoods.gaussian import (
     refuse_vanishing_noise,
 )
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.models.model import SEVERAL_TOL_SHARE, SparseModel, posterior_of
+from sparsegpc._core.models.model import (
+    MAX_FINAL_ITERATIONS,
+    SEVERAL_TOL_SHARE,
+    SparseModel,
+    posterior_of,
+)
 from sparsegpc._core.models.sites import ROUNDING
 from sparsegpc._core.numerics.floats import LOG_2PI
 from sparsegpc._core.optimisers.ascent import ascend
@@ -194,6 +199,11 @@ class HeteroscedasticModel(SparseModel):
     nats per row; `log_noise` holds the initial log noise variance of each output, and
     `noise_priors` the `MeanPrior` of each log noise variance, or None.
     """
+
+    unsolved = (
+        f"the noise did not converge in {MAX_FINAL_ITERATIONS} passes: if the targets are exact, "
+        "give them a fixed small noise, else divide large weights by a common factor"
+    )
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import GPNoise
@@ -95,3 +96,11 @@ def test_the_bound_of_a_noise_process_is_below_what_any_fit_could_reach(targets,
     upper_bound = model.certificate(X, y, weight).upper_bound
     assert model.lower_bound_ <= upper_bound + tol * weight * len(y)
     assert np.isfinite(model.predict(X, return_std=True)).all()
+
+
+def test_noise_that_vanishes_everywhere_is_reported():
+    X = np.random.RandomState(0).normal(size=(50, 2))
+    model = model_of("gp", n_inducing=50)
+    with pytest.warns(ConvergenceWarning, match="the noise did not converge in 500 passes: if"):
+        model.fit(X, X @ [1.0, 2.0])
+    assert not model.converged_
