@@ -73,14 +73,20 @@ class FunctionPosterior(NamedTuple):
 
 
 class MeanPrior(NamedTuple):
-    """A normal prior of the prior mean of a function, with this ``mean`` and ``precision``."""
+    """A normal prior of the prior mean of a function, with this ``mean`` and ``precision``.
 
-    mean: float
-    precision: float
+    By default it is flat.
+    """
+
+    mean: float = 0.0
+    precision: float = 0.0
 
     def log_density(self, prior_mean):
         """Return the log density, in nats, minus its maximum."""
         return -0.5 * self.precision * (prior_mean - self.mean) ** 2
+
+
+FLAT = MeanPrior()
 
 
 class RowSums(NamedTuple):
@@ -128,18 +134,16 @@ class _Profile(NamedTuple):
     slope: float
     curvature: float
 
-    def posterior(self, slack_term, sum_of_ratios, n_rows, prior_mean, mean_prior=None):
+    def posterior(self, slack_term, sum_of_ratios, n_rows, prior_mean, mean_prior=FLAT):
         """Return the `FunctionPosterior` at a prior mean.
 
-        None maximises the bound over it, or with a `mean_prior` the bound plus its log density.
+        None maximises the bound plus the log density of a `MeanPrior`.
         """
-        if prior_mean is not None:
-            x = prior_mean - self.centre
-        elif mean_prior is None:
-            x = self.slope / self.curvature
-        else:
+        if prior_mean is None:
             pull = mean_prior.precision * (mean_prior.mean - self.centre)
             x = (self.slope + pull) / (self.curvature + mean_prior.precision)
+        else:
+            x = prior_mean - self.centre
         bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
         bound += slack_term - 0.5 * log_det(self.LB)
         w = self.w_b - x * self.w_p
@@ -182,13 +186,13 @@ def optimal_posterior(sums, n_rows, slack, prior_mean=None):
     return _profile(sums).posterior(slack_term, sums.residual_ratio, n_rows, prior_mean)
 
 
-def collapse(features, sites, slack, prior_mean=None, peaks=None, mean_prior=None):
+def collapse(features, sites, slack, prior_mean=None, peaks=None, mean_prior=FLAT):
     """Return the optimal q(u) for given sites as a `FunctionPosterior`, with the bound.
 
-    With a `prior_mean` of None the bound is maximised over the prior mean, in which it is
-    quadratic, or with a `MeanPrior` its sum with the log density. `peaks` holds the place of the
-    maximum of each site, and its logarithm there, (N,) each: with large precisions the log scale
-    loses digits that these keep.
+    With a `prior_mean` of None the bound plus the log density of a `MeanPrior` is maximised over
+    the prior mean, in which it is quadratic. `peaks` holds the place of the maximum of each site,
+    and its logarithm there, (N,) each: with large precisions the log scale loses digits that these
+    keep.
 
     Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
     are small differences of large sums, and digits cancel. The second pass over the rows computes

@@ -33,7 +33,7 @@ from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_i
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
 
-# Why a fit did not converge.
+# Messages that state why a fit did not converge.
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
 
 

@@ -56,7 +56,7 @@ class SparseModel:
 
     # The selector of the inducing points of a noise process, if the model has one.
     noise_selector = None
-    # Why a fit did not converge whose sites did not.
+    # The reason that a fit states if its sites did not converge.
     unsolved = (
         f"the sites did not converge in {MAX_FINAL_ITERATIONS} passes: limit the variance of the "
         "kernel, or divide large weights by a common factor"
@@ -200,15 +200,6 @@ class SparseModel:
             )
         return self._constant_bound
 
-    def _constant_params(self):
-        """Return the parameters of the likelihood of each output that are best for a constant f."""
-        if not self.likelihood.n_params:
-            return []
-        return [
-            self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)
-            for y in self.targets
-        ]
-
     def is_trivial(self, evaluation):
         """Return whether an `Evaluation` is no better than a constant function, or not a number.
 
@@ -228,10 +219,13 @@ class SparseModel:
         are optimal for a constant f.
         """
         n_params = self.kernel.n_params
-        of_kernel = self.kernel.least_variance(
-            theta[:n_params], bounds[:n_params], self.some_rows()
-        )
-        return np.clip(np.concatenate([of_kernel, *self._constant_params()]), *bounds.T)
+        parts = [self.kernel.least_variance(theta[:n_params], bounds[:n_params], self.some_rows())]
+        if self.likelihood.n_params:
+            parts.extend(
+                self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)
+                for y in self.targets
+            )
+        return np.clip(np.concatenate(parts), *bounds.T)
 
     def cost_per_row(self, evaluation):
         """Return what the variance that the points leave unexplained costs, in nats per row."""

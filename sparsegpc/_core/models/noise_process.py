@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import (
+    FLAT,
     FunctionPosterior,
     collapse,
     divergence,
@@ -116,9 +117,8 @@ class _BoundOfNoiseSites:
         )
         sites = self._sites_of_f(mean, variance)
         posterior = collapse(self._features, sites, self._slack, self._prior_mean)
-        bound, log_prior = posterior.bound - divergence(noise_posterior), 0.0
-        if self._noise_prior is not None:
-            log_prior = self._noise_prior.log_density(noise_posterior.prior_mean)
+        bound = posterior.bound - divergence(noise_posterior)
+        log_prior = self._noise_prior.log_density(noise_posterior.prior_mean)
         state = NoiseState(precision, shift, sites.precision)
         posteriors = posterior, noise_posterior
         solution = NoisySolution(state, sites, *posteriors, bound, log_prior, 0, False)
@@ -158,7 +158,7 @@ def solve_noise(
     state,
     *,
     prior_mean=None,
-    noise_prior=None,
+    noise_prior=FLAT,
     tol,
     max_iter,
 ):
@@ -168,7 +168,7 @@ def solve_noise(
     ``scatter``; see `GaussianNoise`. `slack` is that of f; that of g is the standard one, as its
     points leave little variance (docs/theory.rst). The ascent starts at a `NoiseState`, and stops
     when a step gains less than `tol` nats or after `max_iter` passes. A `prior_mean` of None learns
-    that of f; that of g is always learned, with the `MeanPrior` `noise_prior` unless that is None.
+    that of f; that of g is always learned, with the `MeanPrior` `noise_prior`.
 
     Raises `LinAlgError` if the bound cannot be computed at the start, or the noise variance there
     is nearly zero. Cost about 2 N (M^2 + M_g^2) per pass.
@@ -197,7 +197,7 @@ class HeteroscedasticModel(SparseModel):
     only for the bound of a constant function, and these: at most `n_noise_points` points of the
     noise processes are chosen by greedy variance, until the residual of g costs at most `noise_tol`
     nats per row; `log_noise` holds the initial log noise variance of each output, and
-    `noise_priors` the `MeanPrior` of each log noise variance, or None.
+    `noise_priors` the `MeanPrior` of each log noise variance, by default a flat one.
     """
 
     unsolved = (
@@ -216,7 +216,7 @@ class HeteroscedasticModel(SparseModel):
         **options,
     ):
         super().__init__(*args, **options)
-        self.noise_priors = [None] * len(self.targets) if noise_priors is None else noise_priors
+        self.noise_priors = noise_priors or [FLAT] * len(self.targets)
         self.noise_kernel = noise_kernel
         self.noise_selector = PivotedSelector("argmax", n_noise_points, noise_tol)
         self._log_noise = log_noise
