@@ -108,7 +108,11 @@ class RegressionBuilder(ProblemBuilder):
         is_known = targets.noise_variance is not None
         self._kernel, self._noise = kernel_and_noise(estimator.kernel, estimator.noise, is_known)
         self.has_outliers = not is_known and self._noise.has_outliers
-        self.variance = second_moments(targets.y, targets.weight, self.has_outliers)
+        y, weight = targets.y, targets.weight
+        self.variance = second_moments(y, weight, self.has_outliers)
+        # With a kernel object the variance of the noise is learned without a prior.
+        is_named = KernelChoice.of(estimator).is_named
+        self._prior_variance = variances(y, weight, self.has_outliers) if is_named else None
         self.plan = self._plan_of(self._noise, None)
 
     def _plan_of(self, noise, transform):
@@ -117,15 +121,8 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
-        return noise._plan(
-            NoiseData(merged.X, spread, self.variance, names, self._prior_variance())
-        )
-
-    def _prior_variance(self):
-        # With a kernel object the variance of the noise is learned without a prior.
-        if not KernelChoice.of(self.estimator).is_named:
-            return None
-        return variances(self._data.y, self._data.weight, self.has_outliers)
+        data = NoiseData(merged.X, spread, self.variance, names, self._prior_variance)
+        return noise._plan(data)
 
     def with_noise(self, noise=None, transform=None):
         """Return the builder of problems with other noise, or with the user's.

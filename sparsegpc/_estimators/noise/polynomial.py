@@ -128,7 +128,7 @@ class PolynomialPlan(NoisePlan):
     of the columns' ranges, and `prior_mean` (n_outputs,) is the mean of their prior there, or None.
     """
 
-    def __init__(self, basis, names, log_noise, bounds, prior_mean=None):
+    def __init__(self, basis, names, log_noise, bounds, prior_mean):
         self.basis, self.names = basis, names
         self.log_noise, self._bounds = log_noise, bounds
         self._prior_mean = prior_mean
