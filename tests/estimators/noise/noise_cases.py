@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPRegressor
@@ -43,6 +44,12 @@ def one_of_five(n=400, seed=0):
 def one_of_five_log_std(X):
     """Return the logarithm of the standard deviation of the noise of `one_of_five`."""
     return -2.0 + 2.0 * np.sin(3.0 * X[:, 0])
+
+
+def noise_log_density(log_variance, y):
+    """Return the log density of a log noise variance under its prior, minus its maximum."""
+    prior = norm(np.log(0.1 * np.var(y)), 2.0)
+    return prior.logpdf(log_variance) - prior.logpdf(prior.mean())
 
 
 def model_of(noise, **parameters):

@@ -17,7 +17,7 @@ from sparsegpc import (
 )
 from sparsegpc._core.likelihoods.student_t import PRIOR_DEVIATION as DF_DEVIATION
 from sparsegpc._core.likelihoods.student_t import PRIOR_MEAN as DF_MEAN
-from tests.estimators.noise.noise_cases import quiet
+from tests.estimators.noise.noise_cases import noise_log_density, quiet
 
 # A common length scale has no prior of its own.
 PLAIN = {"length_scales": "common", "main_effects": False, "hyperparameters": "best"}
@@ -29,17 +29,11 @@ def wave(n=50, noise=0.1, seed=0):
     return X, 3.0 + np.sin(6.0 * X[:, 0]) + noise * rng.standard_normal(n)
 
 
-def log_density(log_variance, y, deviation=2.0):
-    """Return the log density of a log noise variance under its prior, minus the maximum."""
-    prior = norm(np.log(0.1 * np.var(y)), deviation)
-    return prior.logpdf(log_variance) - prior.logpdf(prior.mean())
-
-
 @pytest.mark.parametrize("noise", ["homoscedastic", HomoscedasticNoise(), PolynomialNoise(0)])
 def test_a_log_noise_variance_has_a_normal_prior_about_a_tenth_of_the_variance(noise):
     X, y = wave()
     model = SparseGPRegressor(noise=noise, **PLAIN).fit(X, y)
-    assert model.log_prior_ == pytest.approx(log_density(np.log(model.noise_variance_), y))
+    assert model.log_prior_ == pytest.approx(noise_log_density(np.log(model.noise_variance_), y))
     assert model.log_prior_ < -0.1
 
 
@@ -47,7 +41,7 @@ def test_each_output_has_a_prior_for_its_own_scale():
     X, y = wave()
     both = np.stack([y, 1e3 * np.cos(4.0 * X[:, 0]) + 100.0 * np.sin(99.0 * y)], axis=1)
     model = SparseGPRegressor(**PLAIN).fit(X, both)
-    expected = sum(map(log_density, np.log(model.noise_variance_), both.T))
+    expected = sum(map(noise_log_density, np.log(model.noise_variance_), both.T))
     assert model.log_prior_ == pytest.approx(expected)
 
 
@@ -56,7 +50,7 @@ def test_the_distance_of_the_targets_from_zero_does_not_count(estimator):
     X, y = wave()
     settings = {"fit_prior_mean": False, "length_scales": "common", "n_inducing": 20}
     model = estimator(**settings, main_effects=False).fit(X, 100.0 + y)
-    assert model.log_prior_ == pytest.approx(log_density(np.log(model.noise_variance_), y))
+    assert model.log_prior_ == pytest.approx(noise_log_density(np.log(model.noise_variance_), y))
 
 
 def test_the_coefficients_of_a_polynomial_keep_theirs():
@@ -64,14 +58,14 @@ def test_the_coefficients_of_a_polynomial_keep_theirs():
     model = SparseGPRegressor(noise=PolynomialNoise(2), **PLAIN).fit(X, y)
     [(constant, *others)] = model._noise.coefficients
     # Two terms, linear and square, with precisions of 2 / 4.
-    expected = log_density(constant, y) - 0.25 * np.square(others).sum()
+    expected = noise_log_density(constant, y) - 0.25 * np.square(others).sum()
     assert model.log_prior_ == pytest.approx(expected)
 
 
 def test_the_mean_of_a_noise_process_has_the_prior():
     X, y = wave()
     model = SparseGPRegressor(noise=GPNoise(length_scales="common"), **PLAIN).fit(X, y)
-    assert model.log_prior_ == pytest.approx(log_density(model._noise.prior_means[0], y))
+    assert model.log_prior_ == pytest.approx(noise_log_density(model._noise.prior_means[0], y))
 
 
 @quiet
@@ -110,7 +104,9 @@ def test_minibatches_have_the_same_prior():
     X, y = wave(60, 0.3)
     settings = {"length_scales": "common", "n_inducing": 15}
     batches = StochasticSparseGPRegressor(batch_size=60, **settings).fit(X, y)
-    assert batches.log_prior_ == pytest.approx(log_density(np.log(batches.noise_variance_), y))
+    assert batches.log_prior_ == pytest.approx(
+        noise_log_density(np.log(batches.noise_variance_), y)
+    )
     given = StochasticSparseGPRegressor(1.0 * RBF(), n_inducing=15, n_epochs=2).fit(X, y)
     assert given.log_prior_ == 0.0
 

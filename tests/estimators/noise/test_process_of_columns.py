@@ -4,14 +4,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import helmert
-from scipy.stats import multivariate_t, norm
+from scipy.stats import multivariate_t
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import GPNoise, SparseGPRegressor
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.noise.base import NoiseData
-from tests.estimators.noise.noise_cases import one_of_five, one_of_five_log_std, plane, quiet
+from tests.estimators.noise.noise_cases import (
+    noise_log_density,
+    one_of_five,
+    one_of_five_log_std,
+    plane,
+    quiet,
+)
 
 
 def model_of(noise, **parameters):
@@ -39,12 +45,6 @@ def tying_log_density(X, log_lengths):
     scale = (0.5 * (n - 1) + 1.0) * 0.3**2
     t = multivariate_t(np.zeros(n - 1), scale * np.eye(n - 1), df=2.0)
     return t.logpdf(differences) - t.logpdf(np.zeros(n - 1))
-
-
-def noise_log_density(log_noise, variance):
-    """Return the log density of a log noise variance, minus its maximum."""
-    prior = norm(np.log(0.1 * variance), 2.0)
-    return prior.logpdf(log_noise) - prior.logpdf(prior.mean())
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_the_log_prior_is_that_of_both_kernels(fitted):
     X, y = one_of_five()
     for lengths, model in fitted.items():
         expected = tying_log_density(X, np.log(model.kernel_.k2.length_scale))
-        expected += noise_log_density(model._noise.prior_means[0], y.var())
+        expected += noise_log_density(model._noise.prior_means[0], y)
         if lengths == "auto":
             expected += tying_log_density(X, log_noise_lengths(model))
         assert model.log_prior_ == pytest.approx(expected, rel=1e-6)
