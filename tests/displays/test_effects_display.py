@@ -211,7 +211,8 @@ def test_effects_of_a_table_are_drawn_in_its_units_or_by_level(kind, table):
     assert_array_equal(display.grids[1], [1.0, 2.0, 3.0, 4.0])
     for grid in display.grids[2:]:
         assert_array_equal(grid, [0.0, 1.0])
-    points = np.zeros((11, 5))
+    # The last column tells that a town is known.
+    points = np.zeros((11, 6))
     points[:, 0] = (display.grids[0] - age.mean()) / age.std()
     points[:4, 1] = (display.grids[1] - rooms.mean()) / rooms.std()
     points[1, 3] = 1.0
@@ -306,7 +307,8 @@ def test_a_frame_names_the_columns_of_a_model_of_an_array(table):
     X, _ = table
     model = tabular(table)
     rows = pd.DataFrame(model[:-1].transform(X), columns=model[:-1].get_feature_names_out())
-    assert EffectsDisplay.from_estimator(model[-1], rows).names == list(rows.columns)
+    names = [name for name in rows.columns if name != "categories__town_is_known"]
+    assert EffectsDisplay.from_estimator(model[-1], rows).names == names
 
 
 def test_a_kernel_without_effects_is_refused(data):

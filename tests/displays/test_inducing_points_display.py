@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 
 from sparsegpc import (
@@ -163,7 +163,8 @@ def test_the_model_of_a_table_of_categories_is_drawn_in_its_own_columns(moons):
     model = BoundSearch(tabular_pipeline(gp, search=False), {}).fit(X, y)
     with pytest.raises(ValueError, match=r"step 'table', a TableTransformer, .*\(pipeline\[-1\]"):
         InducingPointsDisplay.from_estimator(model, X, y)
-    pipeline = model.best_estimator_.set_params(table__categories__encode__drop="if_binary")
+    one_column = OneHotEncoder(drop="if_binary", sparse_output=False)
+    pipeline = model.best_estimator_.set_params(table__categories__encode=one_column)
     pipeline.fit(X, y)
     rows = pipeline[:-1].transform(X)
     display = InducingPointsDisplay.from_estimator(pipeline[-1], rows, y, **SMALL)

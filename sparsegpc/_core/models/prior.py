@@ -102,6 +102,43 @@ class TyingPrior(NamedTuple):
         return curvature
 
 
+class MeanOfOthersPrior(NamedTuple):
+    """A normal distribution of one entry of theta about the mean of others plus an ``offset``.
+
+    ``indices`` (1 + n,) are those of this entry and of the n others. If neither the data nor
+    another factor depend on the entry, it is at that mean at the maximum, and the others are what
+    they would be without it.
+    """
+
+    indices: np.ndarray
+    offset: float
+
+    DEVIATION = 0.3
+
+    @property
+    def _slope(self):
+        """The gradient of the distance from the mean with respect to the entries."""
+        n = len(self.indices) - 1
+        return np.append(1.0, np.full(n, -1.0 / n)) / self.DEVIATION
+
+    def _distance(self, theta):
+        """Return the distance from the mean, in standard deviations."""
+        return float(self._slope @ theta[self.indices]) - self.offset / self.DEVIATION
+
+    def log_density(self, theta):
+        return -0.5 * self._distance(theta) ** 2
+
+    def gradient(self, theta):
+        gradient = np.zeros(len(theta))
+        gradient[self.indices] = -self._distance(theta) * self._slope
+        return gradient
+
+    def curvature(self, theta):
+        curvature = np.zeros((len(theta), len(theta)))
+        curvature[np.ix_(self.indices, self.indices)] = np.outer(self._slope, self._slope)
+        return curvature
+
+
 class ProductPrior(NamedTuple):
     """The product of several priors, ``factors``; with none of them, no prior at all."""
 

@@ -1,14 +1,13 @@
 """Kernels by name, among them the default one, and the prior that ties their length scales."""
 
 from functools import partial
-from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils._param_validation import StrOptions
 
-from sparsegpc._core.models.prior import ProductPrior, TyingPrior
+from sparsegpc._core.models.prior import MeanOfOthersPrior, ProductPrior, TyingPrior
 from sparsegpc._estimators.kernels.log_transform import LogTransform
 from sparsegpc.kernels import Laplacian, MainEffects
 
@@ -32,6 +31,9 @@ MOST_EFFECTS = 100
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
 # their length scales are this fraction of the columns' units.
 EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.25
+# The log length scale of a column for known levels, minus the mean of those of its levels. How much
+# a new level can differ depends on the mean square of inverse length scales, which is larger.
+NEW_LEVEL_OFFSET = -0.3
 KERNEL_CONSTRAINTS = {
     "kernel": [sk.Kernel, StrOptions(set(STATIONARY)), None],
     "length_scales": [StrOptions({"auto", "tied", "free", "common"})],
@@ -125,8 +127,10 @@ class KernelChoice(NamedTuple):
         if not self.is_named:
             self._check_given(hyperparameters, len(spread.deviations))
         is_tied = self.length_scales == "tied" or (self.length_scales == "auto" and self.is_named)
-        groups = _groups(hyperparameters, spread) if is_tied else []
-        return ProductPrior(tuple(starmap(TyingPrior, groups)))
+        parts = _entries_by_column(hyperparameters).values() if is_tied else []
+        tying = [_tying_prior(*part, spread) for part in parts]
+        new_levels = [prior for part in parts for prior in _new_level_priors(*part, spread)]
+        return ProductPrior((*filter(None, tying), *new_levels))
 
     def _check_given(self, hyperparameters, n_columns):
         if self.main_effects != "auto" and self.main_effects:
@@ -157,20 +161,32 @@ def _product(box, factors):
     return float(box[0] * factors[0]), float(box[1] * factors[1])
 
 
-def _groups(hyperparameters, spread):
-    """Return groups of entries of theta to tie, as pairs of their indices and units.
+def _entries_by_column(hyperparameters):
+    """Return the entries of theta for columns, a pair for each part of the kernel that has any.
 
-    Each group holds the length scales, or the variances of main effects, of the varying columns in
-    one part of the kernel.
+    The pair is a dict from columns to indices in theta, and whether the entries are length scales;
+    otherwise they are variances of main effects.
     """
-    groups = {}
+    parts = {}
     for index, (name, own_column, effect) in enumerate(hyperparameters.entries):
         part, _, label = name.partition("[")
-        is_length = own_column is not None
-        if not label or not (is_length or effect is MainEffects):
-            continue
-        column = int(label.removesuffix("]"))
-        if spread.varies[column]:
-            unit = np.log(spread.units[column]) if is_length else 0.0
-            groups.setdefault(part, []).append((index, unit))
-    return [tuple(map(np.array, zip(*group, strict=True))) for group in groups.values()]
+        are_lengths = own_column is not None
+        if label and (are_lengths or effect is MainEffects):
+            indices, _ = parts.setdefault(part, ({}, are_lengths))
+            indices[int(label.removesuffix("]"))] = index
+    return parts
+
+
+def _tying_prior(indices, are_lengths, spread):
+    """Return the prior that ties the entries of the columns that vary, None if none does."""
+    columns = [column for column in indices if spread.varies[column]]
+    units = np.log(spread.units[columns]) if are_lengths else np.zeros(len(columns))
+    return TyingPrior(np.array([indices[d] for d in columns]), units) if columns else None
+
+
+def _new_level_priors(indices, are_lengths, spread):
+    """Yield the prior of the entry of each column for known levels."""
+    for column, levels in spread.known_levels.items():
+        if indices.keys() >= {column, *levels}:
+            entries = np.array([indices[d] for d in (column, *levels)])
+            yield MeanOfOthersPrior(entries, NEW_LEVEL_OFFSET if are_lengths else 0.0)

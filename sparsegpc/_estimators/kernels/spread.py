@@ -10,6 +10,8 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 # If the standard deviation is this many times that implied by the quartiles, outliers cause it.
 # Skewed and sparse columns reach 50.
 EXTREME = 100.0
+# The standard deviation of the values 0 and 1.
+INDICATOR_UNIT = 0.5
 # Quartiles and distinct values are those of this many evenly spaced rows if the rows are not in
 # memory.
 FEW_ROWS = 10_000
@@ -35,6 +37,10 @@ class Spread(NamedTuple):
     All are 1 if no column varies. ``varies`` (D,) marks the columns that vary by so much that their
     variance does not underflow; the deviations and units of the others are `UNKNOWN`. ``n_rows`` is
     the number of rows, where copies of a row that were merged count once.
+
+    ``known_levels`` is a dict from columns of ones, which tell that all these rows have a known
+    level, to the columns of zeros and ones before them, which tell which level it is. Their units
+    are the same.
     """
 
     deviations: np.ndarray
@@ -42,6 +48,7 @@ class Spread(NamedTuple):
     distance: float
     varies: np.ndarray
     n_rows: int
+    known_levels: dict
 
     @property
     def n_varying(self):
@@ -75,10 +82,11 @@ def measure_spread(X, weight):
     ValueError if values are too large, or differences too small, to be squared.
     """
     refuse_overflow(X, "X")
-    varies = X.max(axis=0) > X.min(axis=0)
+    smallest, largest = X.min(axis=0), X.max(axis=0)
+    varies = largest > smallest
     if not varies.any():
         ones = np.ones(X.shape[1])
-        return Spread(ones, ones, 1.0, varies, len(X))
+        return Spread(ones, ones, 1.0, varies, len(X), {})
     measure = _of_source if isinstance(X, RowSource) else _of_rows
     deviation, unit, *_ = measure(X, weight, np.flatnonzero(varies))
     if not deviation.any():
@@ -90,7 +98,25 @@ def measure_spread(X, weight):
     varies[varies] = deviation > 0.0
     deviations, units = np.full((2, len(varies)), UNKNOWN)
     deviations[varies], units[varies] = deviation[deviation > 0.0], unit[deviation > 0.0]
-    return Spread(deviations, units, distance, varies, len(X))
+    # Units of rows in a source are less exact.
+    are_two_values = np.isclose(units, INDICATOR_UNIT, rtol=0.1)
+    is_indicator = (smallest == 0.0) & (largest == 1.0) & are_two_values
+    known_levels = _known_levels(is_indicator, (smallest == 1.0) & (largest == 1.0))
+    units[list(known_levels)] = INDICATOR_UNIT
+    return Spread(deviations, units, distance, varies, len(X), known_levels)
+
+
+def _known_levels(is_indicator, are_ones):
+    """Return the dict from columns of ones to the indicators just before them."""
+    found, levels = {}, []
+    for column in range(len(are_ones)):
+        if is_indicator[column]:
+            levels.append(column)
+            continue
+        if are_ones[column] and len(levels) > 1:
+            found[column] = levels
+        levels = []
+    return found
 
 
 def _of_rows(X, weight, columns):

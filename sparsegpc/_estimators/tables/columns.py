@@ -200,20 +200,23 @@ def _as_float(value):
 
 
 class VaryingColumns(SelectorMixin, Estimator):
-    """Drop columns that are constant in the rows of `fit`; if all are, keep the first one.
+    """Drop columns that are constant in the rows of `fit`, except those of ones.
 
-    Models need a column, and say themselves that it is constant.
+    Columns of ones are `Indicators`, which can be zero in new rows; a constant number is zero, as
+    it has been standardised. If nothing remains, the first column stays: models need a column, and
+    say themselves that it is constant.
 
     Attributes
     ----------
     varies_ : ndarray of bool of shape (n_features,)
-        Which columns vary.
+        Which columns vary, or could vary in new rows.
     """
 
     def fit(self, X, y=None):
-        """Learn which columns vary."""
+        """Learn which columns to keep."""
         X = validate_data(self, X, dtype=np.float64)
-        self.varies_ = X.max(axis=0) > X.min(axis=0)
+        smallest, largest = X.min(axis=0), X.max(axis=0)
+        self.varies_ = (smallest < largest) | (smallest == 1.0)
         return self
 
     def _get_support_mask(self):

@@ -5,7 +5,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
@@ -14,19 +14,17 @@ from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
 from sparsegpc._estimators.tables.columns import (
-    FEWEST_ROWS,
     Levels,
     Numbers,
     VaryingColumns,
     category_columns,
     number_columns,
 )
+from sparsegpc._estimators.tables.indicators import Indicators
 from sparsegpc._estimators.tables.normal_scores import NormalScores
 
 ESTIMATORS = {"classifier": SparseGPClassifier, "regressor": SparseGPRegressor}
 SEARCHED = (*ESTIMATORS.values(), SparseGPGeneralizedRegressor)
-# Most columns for the levels of a category; one of them may be shared by the rarest levels.
-MOST_LEVELS = 200
 # A label carries less information than a number, so comparing candidates takes more of them.
 SCREENED_LABELS, SCREENED_NUMBERS = 2000, 500
 
@@ -38,11 +36,11 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     additional column marks them. If a column lacks values only in new rows, predictions do not take
     it into account, and a warning is issued. Categories become a column of zeros and ones for each
     level, one of which stands for a missing value. Levels with a single row share a column, as do
-    the rarest ones if there would be more than 200 columns; new levels get this column as well, or
-    are zero in all columns if it does not exist. Columns that are constant in the training rows are
-    dropped; if all are, the model gets one of them, predicts the mean and warns. With `search`, the
-    bound on the log evidence then chooses how numbers enter the kernel, the kernel, and in
-    regression the noise.
+    the rarest ones if there would be more than 200 columns. An additional column marks levels that
+    are in no training row: predictions for them are about as uncertain as levels differ. Other
+    columns that are constant in the training rows are dropped; if all are, the model gets one of
+    them, predicts the mean and warns. With `search`, the bound on the log evidence then chooses how
+    numbers enter the kernel, the kernel, and in regression the noise.
 
     Parameters
     ----------
@@ -156,13 +154,7 @@ def _table_to_numbers():
             ("scale", _unweighted_scaler()),
         ]
     )
-    encoder = OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
-        min_frequency=FEWEST_ROWS,
-        max_categories=MOST_LEVELS,
-        sparse_output=False,
-    )
-    categories = Pipeline([("levels", Levels()), ("encode", encoder)])
+    categories = Pipeline([("levels", Levels()), ("encode", Indicators())])
     return TableTransformer(
         [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
         sparse_threshold=0.0,

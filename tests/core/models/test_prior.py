@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import invgamma, norm
 
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.models.prior import NormalPrior, ProductPrior, TyingPrior
+from sparsegpc._core.models.prior import MeanOfOthersPrior, NormalPrior, ProductPrior, TyingPrior
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import START, make_model
 
@@ -63,7 +63,9 @@ TYING = TyingPrior(np.array([0, 2, 3]), np.array([0.5, -1.0, 2.0]))
 NORMAL = NormalPrior.of_all(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
 SOME = NormalPrior(np.array([3, 1]), np.array([0.3, -1.2]), 0.6)
 PAIR = ProductPrior((TyingPrior(np.array([0, 1]), np.array([0.3, 0.0])),))
-PRIORS = [NORMAL, SOME, TYING, ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
+MEAN = MeanOfOthersPrior(np.array([2, 0, 3]), -0.1)
+PRODUCTS = [ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
+PRIORS = [NORMAL, SOME, TYING, MEAN, *PRODUCTS]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
@@ -135,6 +137,13 @@ def test_the_prior_of_some_entries_is_normal_in_these():
     at, centre = theta[[3, 1]], SOME.mean
     expected = norm.logpdf(at, centre, 0.6).sum() - norm.logpdf(centre, centre, 0.6).sum()
     assert SOME.log_density(theta) == pytest.approx(expected)
+
+
+def test_the_prior_about_the_mean_of_others_is_normal():
+    at_mean, other = np.array([1.0, 9.0, 1.9, 3.0]), np.array([1.0, 9.0, 2.6, 3.0])
+    assert_allclose(MEAN.gradient(at_mean), 0.0, atol=1e-12)
+    expected = norm.logpdf(0.7, 0.0, 0.3) - norm.logpdf(0.0, 0.0, 0.3)
+    assert MEAN.log_density(other) == pytest.approx(expected)
 
 
 def test_the_factors_after_some_entries_leave_out_those_of_earlier_ones():

@@ -7,9 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from sparsegpc import SparseGPRegressor
 from sparsegpc._estimators.kernels.named_kernels import (
     FEW_COLUMNS,
     MOST_COLUMNS,
+    NEW_LEVEL_OFFSET,
     ROWS_PER_COLUMN,
     STATIONARY,
     KernelChoice,
@@ -113,7 +115,7 @@ def test_very_many_columns_have_a_common_length_scale_unless_the_user_wants_more
     ],
 )
 def test_more_columns_need_more_rows_for_a_length_scale_each(n_rows, n_columns, expected):
-    spread = Spread(*np.ones((2, n_columns)), 1.0, np.ones(n_columns, dtype=bool), n_rows)
+    spread = Spread(*np.ones((2, n_columns)), 1.0, np.ones(n_columns, dtype=bool), n_rows, {})
     choice = KernelChoice(None)
     kernel = choice.resolve(spread)
     assert np.size(kernel.k2.length_scale) == expected
@@ -196,3 +198,22 @@ def test_the_length_scale_of_a_single_column_is_of_any_kind(length_scales, rng):
 def test_a_kernel_with_a_length_scale_per_column_has_no_common_one(rng):
     with pytest.raises(ValueError, match="one for each"):
         prior_of(RBF(np.ones(D)), "common", rng.randn(30, D))
+
+
+def test_a_column_for_known_levels_gets_the_typical_length_scale_of_the_levels(rng):
+    group = rng.randint(4, size=120)
+    X = np.column_stack([rng.randn(120), np.eye(4)[group], np.ones(120)])
+    y = rng.randn(4)[group] + np.sin(X[:, 0]) + 0.1 * rng.randn(120)
+    gp, without = (
+        SparseGPRegressor("rbf", main_effects=True, n_inducing=60, tol=1e-8).fit(rows, y)
+        for rows in (X, X[:, :-1])
+    )
+    effects, interaction = gp.kernel_.k2, gp.kernel_.k1.k2
+    for values in (effects.length_scale, interaction.length_scale):
+        expected = np.log(values[1:-1]).mean() + NEW_LEVEL_OFFSET
+        assert_allclose(np.log(values[-1]), expected, atol=0.01)
+    assert_allclose(np.log(effects.variance[-1]), np.log(effects.variance[1:-1]).mean(), atol=0.01)
+    assert gp.feature_relevance_[-1] == 0.0
+    # It has no effect on what is learned.
+    assert gp.lower_bound_ == pytest.approx(without.lower_bound_, abs=0.2)
+    assert gp.log_prior_ == pytest.approx(without.log_prior_, abs=0.2)

@@ -25,6 +25,7 @@ def test_spread_with_weights_is_that_of_repeated_rows(n, d, seed):
     assert_allclose(spread.distance, distance if varies.any() else 1.0, rtol=1e-12)
     units = [np.unique(column).std() for column in X.T]
     expected = np.where(varies, units, UNKNOWN if varies.any() else 1.0)
+    expected[list(spread.known_levels)] = 0.5
     assert_allclose(spread.units, expected, rtol=1e-12)
 
 
@@ -39,6 +40,19 @@ def test_binary_columns_have_one_unit_however_rare_a_value_is():
     X = np.arange(2000)[:, None] % [2, 20, 500] == 0
     weight = np.linspace(1.0, 2.0, 2000)
     assert_allclose(measure_spread(X * [1.0, 1.0, 3.0], weight).units, [0.5, 0.5, 1.5], rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows_of", [np.asarray, RowSource])
+def test_ones_after_indicators_tell_that_a_level_is_known(rows_of, rng):
+    ones, number = np.ones((50, 1)), rng.rand(50, 1)
+    number[:2] = [[0.0], [1.0]]
+    three, two = np.eye(3)[np.arange(50) % 3], np.eye(2)[np.arange(50) % 2]
+    X = np.hstack([two, number, ones, three, ones, two, ones, ones, 0.0 * ones])
+    spread = measure_spread(rows_of(X), np.ones(50))
+    assert spread.known_levels == {7: [4, 5, 6], 10: [8, 9]}
+    assert_array_equal(spread.units[[7, 10]], 0.5)
+    assert_array_equal(spread.units[[3, 11, 12]], UNKNOWN)
+    assert not spread.varies[[7, 10]].any()
 
 
 def test_an_outlier_has_no_effect_on_the_unit(rng):

@@ -236,8 +236,13 @@ def test_values_that_are_missing_only_in_new_rows_are_reported():
 
 
 def test_constant_columns_are_dropped_unless_all_are():
-    X = np.array([[1.0, 2.0, 3.0], [1.0, 4.0, 3.0]])
+    X = np.array([[0.0, 2.0, 3.0], [0.0, 4.0, 3.0]])
     columns = VaryingColumns()
     np.testing.assert_array_equal(columns.fit_transform(X), X[:, [1]])
     assert list(columns.get_feature_names_out(["a", "b", "c"])) == ["b"]
     np.testing.assert_array_equal(columns.fit(X[:, [0, 2]]).transform(X[:, 1:]), X[:, [1]])
+
+
+def test_columns_of_ones_stay():
+    X = np.array([[0.0, 2.0, 1.0], [0.0, 4.0, 1.0]])
+    np.testing.assert_array_equal(VaryingColumns().fit_transform(X), X[:, 1:])

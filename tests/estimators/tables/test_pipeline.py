@@ -66,23 +66,54 @@ def test_numbers_are_imputed_marked_and_standardised():
 def test_levels_are_columns_and_missing_is_one_of_them():
     X = np.array([["a"] * 9 + ["b"] * 2 + [None] * 5 + ["single", "other"]], dtype=object).T
     rows = as_numbers(X, np.arange(18.0))
-    assert rows.shape == (18, 4)
-    assert_array_equal(rows.sum(axis=1), 1.0)
-    assert_array_equal(np.sort(rows.sum(axis=0)), [2, 2, 5, 9])
-    # New levels count as rare ones, and missing values of any kind are the same level.
+    levels, is_known = rows[:, :4], rows[:, 4]
+    assert rows.shape == (18, 5)
+    assert_array_equal(levels.sum(axis=1), 1.0)
+    assert_array_equal(np.sort(levels.sum(axis=0)), [2, 2, 5, 9])
+    assert_array_equal(is_known, 1.0)
+    # A new level is a rare one that is not known; missing values of any kind are the same level.
     new = as_numbers(X, np.arange(18.0), np.array([["new"], [np.nan]], dtype=object))
-    assert_array_equal(new, rows[[16, 12]])
+    assert_array_equal(new[:, :4], levels[[16, 12]])
+    assert_array_equal(new[:, 4], [0.0, 1.0])
 
 
-def test_without_a_rare_level_a_new_one_is_zero():
-    X = np.array([["a"] * 6 + ["b"] * 5], dtype=object).T
-    new = as_numbers(X, np.arange(11.0), np.array([["new"]], dtype=object))
-    assert_array_equal(new, [[0.0, 0.0]])
+def test_without_a_rare_level_a_new_one_is_between_all():
+    X = np.array([["c"] * 11, ["a"] * 6 + ["b"] * 5], dtype=object).T
+    new = as_numbers(X, np.arange(11.0), np.array([["c", "new"], ["new", "a"]], dtype=object))
+    # Two levels, and whether the level is known. The first column is constant.
+    assert_array_equal(new, [[0.5, 0.5, 0.0], [1.0, 0.0, 1.0]])
+
+
+def test_names_of_columns_for_levels():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"one": ["a", "a", "b", "b"], "two": ["c"] * 4, "3": list("ddee")})
+    pipeline = tabular_pipeline("regressor", search=False)[:-1].fit(frame, np.arange(4.0))
+    names = [name.removeprefix("categories__") for name in pipeline.get_feature_names_out()]
+    assert names == ["one_a", "one_b", "one_is_known", "3_d", "3_e", "3_is_known"]
+    assert pipeline.transform(frame).shape == (4, 6)
+
+
+@pytest.mark.parametrize("n_levels", [10, 50])
+def test_predictions_for_new_levels_are_as_uncertain_as_levels_differ(n_levels):
+    rng = np.random.RandomState(0)
+    level, x = np.repeat(np.arange(n_levels), 500 // n_levels), rng.normal(size=500)
+    effect = rng.normal(size=n_levels)
+    X = np.array([[f"level {k}", number] for k, number in zip(level, x, strict=True)], dtype=object)
+    y = effect[level] + np.sin(2 * x) + 0.3 * rng.normal(size=500)
+    model = tabular_pipeline("regressor", search=False).fit(X, y)
+    X[:, 0] = "new"
+    mean, std = model.predict(X[:20], return_std=True)
+    assert np.all(std > 0.7 * effect.std())
+    assert np.all(std < 1.6 * np.hypot(effect.std(), 0.3))
+    # As far from the truth as a typical level.
+    error = mean - np.sin(2 * x[:20]) - effect.mean()
+    assert np.abs(error).max() < 0.8
 
 
 def test_of_many_levels_the_most_frequent_have_columns():
     X = np.repeat([f"level {k}" for k in range(250)], 2)[:, None]
-    assert as_numbers(X, np.arange(500.0)).shape == (500, 200)
+    # One column of these is for the rarest levels, another one for whether a level is known.
+    assert as_numbers(X, np.arange(500.0)).shape == (500, 201)
 
 
 def test_levels_of_few_rows_learn_from_each_other():
@@ -105,8 +136,9 @@ def test_frames_and_arrays_of_objects_give_the_same_numbers(library):
     assert type(rows) is np.ndarray
     assert rows.dtype == np.float64
     assert rows.flags.c_contiguous or rows.flags.f_contiguous
-    # Two numbers, whether the second is missing, and four levels; the constant is dropped.
-    assert rows.shape == (80, 7)
+    # Two numbers, whether the second is missing, four levels, and whether the level is known; the
+    # constant is dropped.
+    assert rows.shape == (80, 8)
     assert_array_equal(rows, as_numbers(X, y))
 
 
