@@ -50,7 +50,8 @@ for each in (model, *others):
 # ``lower_bound_`` is a lower bound on the log marginal likelihood of the training rows. The
 # certificate tells how far the model is from one with a point at every row, given the same sites.
 # ``feature_relevance_`` holds the standard deviation of each column divided by its length scale.
-# Here all columns are about equally relevant, since the data do not call for anything else.
+# It tells how fast f varies along a column. Here that is similar for all columns, since the data do
+# not call for anything else.
 print(f"{len(model.inducing_points_)} inducing points, bound {model.lower_bound_:.2f} nats")
 print(model.certificate(X_train, y_train))
 relevance = model.feature_relevance_

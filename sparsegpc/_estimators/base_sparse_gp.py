@@ -183,8 +183,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         Distance from the dense part of each column, in its units, beyond which `log_transform` is
         nearly logarithmic; infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
-        Standard deviation of each column divided by its length scale. The larger it is, the more f
-        depends on the column. None for kernels without length scales.
+        Standard deviation of each column divided by its length scale: how fast f varies along the
+        column. It does not tell how much f varies: a strong effect that is nearly linear has a long
+        length scale, and thus a small value. None for kernels without length scales.
     lower_bound_ : float
         Lower bound on the log marginal likelihood of the training data, in nats.
     log_prior_ : float
