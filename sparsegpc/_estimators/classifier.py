@@ -46,10 +46,11 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         then be "auto" or "tight". With more classes, each of these four fits one model per class
         against the rest, with its own kernel and points; the probabilities are normalised.
 
-        For any number of classes, in one model whose functions share kernel and points: "softmax"
-        [5]_; "logistic-softmax" [6]_, another likelihood, bounded in closed form, with prior means
-        of zero; "dirichlet" [7]_, regression on transformed labels, the fastest with many classes,
-        but overconfident where classes overlap.
+        For any number of classes, in one model whose functions share kernel and points: "softmax",
+        with bounds for classes that are distinct [5]_ and for those that overlap [9]_;
+        "logistic-softmax" [6]_, another likelihood, bounded in closed form, with prior means of
+        zero; "dirichlet" [7]_, regression on transformed labels, the fastest with many classes, but
+        overconfident where classes overlap.
 
         For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
         points, at which f passes from one class to the next. With ``optimizer=None`` these are
@@ -133,6 +134,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     .. [7] Milios, Camoriano, Michiardi, Rosasco, Filippone, "Dirichlet-based Gaussian processes for
        large-scale calibrated classification", NeurIPS 2018.
     .. [8] McCullagh, "Regression models for ordinal data", JRSS B 42, 1980.
+    .. [9] Knowles, Minka, "Non-conjugate variational message passing for multinomial and binary
+       regression", NIPS 2011.
 
     Examples
     --------

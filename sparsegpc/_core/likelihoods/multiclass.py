@@ -14,7 +14,15 @@ from sparsegpc._core.likelihoods.class_probabilities import (
 )
 from sparsegpc._core.likelihoods.expectations import expected_log_sigmoid
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
+from sparsegpc._core.likelihoods.tilted import tilted_bound
 from sparsegpc._core.numerics.floats import EPSILON, TINY
+
+# The gain by the tilted bound counts up to about this mean variance of the functions, and is zero
+# beyond a multiple of it. With larger variances the gain is small, and the search for sites slow,
+# as the bounds have different curvatures where they are equal.
+TILTED_VARIANCE, FAR = 4.0, 2.5
+# Relative difference of sums that are equal up to rounding.
+TIED = 1e-9
 
 
 class _SoftmaxLink:
@@ -52,61 +60,98 @@ class _JointLikelihood(LabelLikelihood):
 
 
 class Softmax(_SoftmaxLink, _JointLikelihood):
-    r"""The softmax likelihood :math:`p(y = k | f) = e^{f_k} / \sum_l e^{f_l}`, bounded one-vs-each.
+    r"""The softmax likelihood :math:`p(y = k | f) = e^{f_k} / \sum_l e^{f_l}`.
 
-    The likelihood is at least :math:`\prod_{l \ne y} \sigma(f_y - f_l)`. The differences are
-    Gaussian, so quadrature gives the expected logarithms of the factors. The bound is concave in f,
-    tight where only one other class has a probability near that of y, and exact for two classes.
+    There are two bounds on the expected logarithm, for each class in each row:
+
+    - *one-vs-each*: the likelihood is at least :math:`\prod_{l \ne y} \sigma(f_y - f_l)`. The
+      differences are Gaussian, so quadrature gives the expected logarithms of the factors. It is
+      tight where only one other class has a probability near that of y, and exact for two classes.
+    - *tilted*: the expectation of :math:`f_y` minus the `tilted_bound` on that of
+      :math:`\log \sum_l e^{f_l}`. It is tight where the functions are all but known, also if
+      several classes have similar probabilities.
+
+    Where the second is larger, the value is :math:`b_1 + e^{-(s / 4)^4} (b_2 - b_1)`, where s is
+    the mean variance of the functions; elsewhere it is :math:`b_1`. With one-vs-each alone, a model
+    of classes that overlap would not know that guessing is possible: with equal functions it gives
+    each of C classes the probability :math:`2^{1 - C}`.
 
     References
     ----------
     Titsias 2016, "One-vs-each approximation to softmax for scalable estimation of probabilities".
+    Knowles, Minka 2011, "Non-conjugate variational message passing for multinomial and binary
+    regression".
     """
 
     def initial_states(self, y, weight):
-        # At f = 0 the log sigmoid of every difference has slope 1/2 and curvature -1/4.
-        n = self.n_functions
-        return [
-            SiteState(0.25 * weight * (1.0 + (n - 2) * share), 0.5 * weight * (n * share - 1.0))
-            for share in y.T
-        ]
-
-    def constant_bound(self, y, weight, fit_prior_mean=True):
-        # The functions f_k = log n_k maximise the expected log sigmoid of every difference.
-        if not fit_prior_mean:
-            return -np.log(2.0) * (self.n_functions - 1) * float(weight.sum())
-        counts = weight @ y
-        pairs = counts[:, None] + counts
-        shares = np.divide(counts[:, None], pairs, out=np.ones_like(pairs), where=pairs > 0.0)
-        np.fill_diagonal(shares, 1.0)
-        return float(xlogy(counts[:, None], shares).sum())
+        # At f = 0, where all tilts are equal.
+        even = 1.0 / self.n_functions
+        precision = even * (1.0 - even) * weight
+        return [SiteState(precision.copy(), weight * (share - even)) for share in y.T]
 
     def _expect_all(self, y, weight, mean, variance):
         value, slope, precision = np.zeros(len(y)), np.zeros(mean.shape), np.zeros(mean.shape)
+        log_sum, tilts = _tilted(mean, variance)
+        use, use_slope = _use_of_tilted(variance)
         for k, share in enumerate(y.T):
             rows = np.flatnonzero(share)
-            share = weight[rows] * share[rows]
             others = np.delete(np.arange(len(mean)), k)[:, None]
             parts = expected_log_sigmoid(
                 mean[k, rows] - mean[others, rows], variance[k, rows] + variance[others, rows]
             )
-            value[rows] += share * parts.value.sum(axis=0)
-            slope[k, rows] += share * parts.slope.sum(axis=0)
-            slope[others, rows] -= share * parts.slope
-            precision[k, rows] += share * parts.curvature.sum(axis=0)
-            precision[others, rows] += share * parts.curvature
+            share, tilt = weight[rows] * share[rows], tilts[:, rows]
+            one_vs_each = parts.value.sum(axis=0)
+            gain = np.maximum(mean[k, rows] - log_sum[rows] - one_vs_each, 0.0)
+            value[rows] += share * (one_vs_each + use[rows] * gain)
+            of_tilted = np.where(gain > 0.0, share * use[rows], 0.0)
+            of_pairs = share - of_tilted
+            slope[k, rows] += of_pairs * parts.slope.sum(axis=0) + of_tilted
+            slope[others, rows] -= of_pairs * parts.slope
+            slope[:, rows] -= of_tilted * tilt
+            precision[k, rows] += of_pairs * parts.curvature.sum(axis=0)
+            precision[others, rows] += of_pairs * parts.curvature
+            precision[:, rows] += of_tilted * tilt * (1.0 - tilt)
+            precision[:, rows] -= 2.0 * share * gain * use_slope[rows]
         return value, slope, precision
 
     def knows_curvature(self, y):
         return bool((y.max(axis=1) > 1.0 - EPSILON * len(y)).all())
 
-    def curvature_product(self, y, precision, direction):
-        # A row of one class pairs its function with each other one. The precision of the latter is
-        # the curvature of the pair in its difference.
+    def curvature_product(self, y, weight, slope, precision, direction):
         own, rows = y.argmax(axis=1), np.arange(len(y))
-        product = precision * (direction - direction[own, rows])
+        own_precision, change = precision[own, rows], direction - direction[own, rows]
+        # One-vs-each pairs the function of a row's class with each other one. The precision of the
+        # latter is the curvature of the pair in its difference.
+        product = precision * change
+        # The curvature of the tilted bound is at most weight (diag(a) - a a^T), and almost that
+        # where the variances are small. The slopes in the functions of other classes are -weight a.
+        is_tilted = own_precision < (1.0 - TIED) * (precision.sum(axis=0) - own_precision)
+        tilt, change = np.maximum(-slope[:, is_tilted], 0.0), change[:, is_tilted]
+        total = np.maximum(weight[is_tilted], tilt.sum(axis=0))
+        product[:, is_tilted] = tilt * (change - (tilt * change).sum(axis=0) / total)
+        product[own, rows] = 0.0
         product[own, rows] = -product.sum(axis=0)
         return product
+
+
+def _use_of_tilted(variance):
+    """Return how much of the gain by the tilted bound counts, shape (n,), between 1 and 0.
+
+    The second array holds the derivative in each variance of the row, shape (C, n) or (n,).
+    """
+    ratio = variance.mean(axis=0) / TILTED_VARIANCE
+    near = ratio < FAR
+    power = np.where(near, ratio, 0.0) ** 3
+    use = np.where(near, np.exp(-power * np.where(near, ratio, 0.0)), 0.0)
+    return use, -4.0 * power * use / (TILTED_VARIANCE * len(variance))
+
+
+def _tilted(mean, variance):
+    """Return the `tilted_bound`, which is infinite in rows where it does not count."""
+    log_sum, tilts = np.full(mean.shape[1], np.inf), np.zeros(mean.shape)
+    rows = np.flatnonzero(variance.mean(axis=0) < FAR * TILTED_VARIANCE)
+    log_sum[rows], tilts[:, rows] = tilted_bound(mean[:, rows], variance[:, rows])
+    return log_sum, tilts
 
 
 class LogisticSoftmax(_JointLikelihood):

@@ -344,13 +344,15 @@ class _BoundOfSites:
         """
         w, prior_means, likelihood = direction[:, :-1], direction[:, -1:], self._likelihood
 
-        def block(V, y, precision):
+        def block(V, y, weight, slope, precision):
             change = w @ V
             change += prior_means
-            fall = likelihood.curvature_product(y, precision, change)
+            fall = likelihood.curvature_product(y, weight, slope, precision, change)
             return (np.append(fall @ V.T, fall.sum(axis=1)[:, None], axis=1),)
 
-        (product,) = self._features.sum(block, Table(self._y), point.expected.precision)
+        expected = point.expected
+        inputs = Table(self._y), self._weight, expected.slope, expected.precision
+        (product,) = self._features.sum(block, *inputs)
         return product + np.pad(w, ((0, 0), (0, 1)))
 
 

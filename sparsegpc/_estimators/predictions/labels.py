@@ -125,9 +125,9 @@ class ClassPredictions(LatentPredictions, ClassifierMixin):
         The probabilities are functions of f, so the approximate posterior of f gives a distribution
         of each of them. The interval is wide far from the data, and narrow where there are many
         rows, even if their labels are noisy. In simulations its coverage of the true probability
-        was close to `coverage` for the Bernoulli likelihoods, and too low for "logistic-softmax",
-        "dirichlet", and "softmax" with many overlapping classes. The cut points of "ordinal-logit"
-        are taken as known, unless ``hyperparameters="average"``, so its coverage is too low.
+        was close to `coverage` for the Bernoulli likelihoods and "softmax", and too low for
+        "logistic-softmax" and "dirichlet". The cut points of "ordinal-logit" are taken as known,
+        unless ``hyperparameters="average"``, so its coverage is too low.
 
         Parameters
         ----------
