@@ -19,6 +19,9 @@ from sparsegpc._estimators.model_of_rows import ModelOfRows
 # The share of the rows of a block that are drawn from all rows. Without them, the length scale of a
 # column in which neighbours agree would not be determined.
 DISTANT_SHARE = 0.25
+# With fewer rows for each point, the points explain nearly everything, so what blocks of rows tell
+# is nothing new.
+ROWS_PER_POINT = 2
 
 
 class Corrections(NamedTuple):
@@ -56,6 +59,13 @@ class Corrections(NamedTuple):
         first = self.parts[0].fitted.model
         is_small = len(self.parts) == first.n_functions == 1
         return self.learns() and (is_small or first.likelihood.has_fixed_sites)
+
+    def has_many_rows(self):
+        """Return whether there are `ROWS_PER_POINT` distinct rows for each point, in any part."""
+        return any(
+            len(part.rows) >= ROWS_PER_POINT * len(part.fitted.estimator.inducing_points_)
+            for part in self.parts
+        )
 
     def relearned(self, rng):
         """Return the corrections with hyperparameters learned from blocks of rows."""

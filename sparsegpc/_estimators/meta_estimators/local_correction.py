@@ -56,8 +56,9 @@ class LocalCorrection(DelegatingEstimator):
         Gaussian process: with Gaussian noise they maximise the log density of each row given the
         others of its block, with other likelihoods the bound. A block consists of the rows nearest
         to one of them, and a few others [2]_. Each hyperparameter changes by at most a factor of
-        55. "auto" tries it if the estimator learns hyperparameters and has Gaussian noise or a
-        single function f; with many classes it takes as long as the fit.
+        55. "auto" tries it if the estimator learns hyperparameters, has at least two distinct rows
+        for each point, and has Gaussian noise or a single function f; with many classes it takes as
+        long as the fit.
     n_validation : int, default=1000
         Number of training rows that decide where `mode` or `relearn` is "auto", by their mean log
         density. Each is predicted without itself and its copies: they are no neighbours, and their
@@ -243,7 +244,9 @@ class LocalCorrection(DelegatingEstimator):
             )
         as_learned = dict.fromkeys(modes, local)
         again = [mode for mode in modes if mode != "points" and has_neighbours]
-        tries = local.learns_quickly() if self.relearn == "auto" else self.relearn
+        tries = self._must_relearn
+        if self.relearn == "auto":
+            tries = local.learns_quickly() and local.has_many_rows()
         if not tries or not again:
             return as_learned
         try:

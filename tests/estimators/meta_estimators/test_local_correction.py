@@ -626,3 +626,14 @@ def test_relearned_noise_has_the_prior_of_the_estimator():
     ]
     with_prior, without = (model.noise_variance_ / y.var() for model in noises)
     assert without < 1e-3 < 5e-3 < with_prior
+
+
+@pytest.mark.parametrize(("n_inducing", "tried"), [(20, True), (21, False)])
+def test_relearning_is_tried_with_two_rows_for_each_point(n_inducing, tried, rng):
+    X = rng.randn(40, 2)
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.randn(40)
+    model = LocalCorrection(SparseGPRegressor(n_inducing=n_inducing, max_iter=2)).fit(X, y)
+    names = model.validation_scores_
+    assert any(name.endswith("relearned") for name in names) == tried
+    forced = LocalCorrection(model.estimator, mode="both", relearn=True).fit(X, y)
+    assert forced.relearned_
