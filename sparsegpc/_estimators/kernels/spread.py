@@ -71,6 +71,7 @@ class Spread(NamedTuple):
         deviations, units = (
             np.where(self.varies, each, 1.0) for each in (self.deviations, self.units)
         )
+        units[list(self.known_levels)] = INDICATOR_UNIT
         return self._replace(deviations=deviations, units=units)
 
 
@@ -98,9 +99,9 @@ def measure_spread(X, weight):
     varies[varies] = deviation > 0.0
     deviations, units = np.full((2, len(varies)), UNKNOWN)
     deviations[varies], units[varies] = deviation[deviation > 0.0], unit[deviation > 0.0]
-    # Units of rows in a source are less exact.
-    are_two_values = np.isclose(units, INDICATOR_UNIT, rtol=0.1)
-    is_indicator = (smallest == 0.0) & (largest == 1.0) & are_two_values
+    is_indicator = (smallest == 0.0) & (largest == 1.0)
+    some = X[spaced_rows(X, FEW_ROWS)] if isinstance(X, RowSource) else X
+    is_indicator[is_indicator] = np.isin(some[:, is_indicator], (0.0, 1.0)).all(axis=0)
     known_levels = _known_levels(is_indicator, (smallest == 1.0) & (largest == 1.0))
     units[list(known_levels)] = INDICATOR_UNIT
     return Spread(deviations, units, distance, varies, len(X), known_levels)

@@ -19,8 +19,8 @@ class Indicators(OneToOneFeatureMixin, TransformerMixin, Estimator):
     all rows of `fit`. A level that is not known has 0 there, and is otherwise a rare level, or the
     mean of all levels if none share a column. If the length scale of the additional column is like
     those of the levels, a model expects that a new level differs from others as much as these do
-    from each other. Without that column it would be certain about a point between all levels. If
-    there is a single column of levels, it tells no rows apart, and is zero.
+    from each other. Without that column it would be certain about a point between all levels. A
+    single column of levels tells no rows apart, and is zero.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ class Indicators(OneToOneFeatureMixin, TransformerMixin, Estimator):
             min_frequency=self.min_frequency,
             max_categories=self.max_categories,
             sparse_output=False,
-        ).fit(levels(X))
+        ).set_output(transform="default")
+        self.encoder_.fit(levels(X))
         self.n_features_in_ = self.encoder_.n_features_in_
         return self
 

@@ -46,13 +46,15 @@ def test_binary_columns_have_one_unit_however_rare_a_value_is():
 def test_ones_after_indicators_tell_that_a_level_is_known(rows_of, rng):
     ones, number = np.ones((50, 1)), rng.rand(50, 1)
     number[:2] = [[0.0], [1.0]]
-    three, two = np.eye(3)[np.arange(50) % 3], np.eye(2)[np.arange(50) % 2]
+    # A rare level, and columns that are not of zeros and ones only.
+    three, two = np.eye(3)[np.minimum(np.arange(50) // 2, 2)], np.eye(2)[np.arange(50) % 2]
     X = np.hstack([two, number, ones, three, ones, two, ones, ones, 0.0 * ones])
     spread = measure_spread(rows_of(X), np.ones(50))
     assert spread.known_levels == {7: [4, 5, 6], 10: [8, 9]}
     assert_array_equal(spread.units[[7, 10]], 0.5)
     assert_array_equal(spread.units[[3, 11, 12]], UNKNOWN)
     assert not spread.varies[[7, 10]].any()
+    assert_array_equal(spread.of_first_rows().units[[3, 7, 10]], [1.0, 0.5, 0.5])
 
 
 def test_an_outlier_has_no_effect_on_the_unit(rng):

@@ -84,6 +84,15 @@ def test_without_a_rare_level_a_new_one_is_between_all():
     assert_array_equal(new, [[0.5, 0.5, 0.0], [1.0, 0.0, 1.0]])
 
 
+def test_tables_with_categories_are_converted_if_all_transformers_return_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": list("xxyyzz"), "b": np.arange(6.0)})
+    expected = as_numbers(frame, np.arange(6.0), frame.replace("x", "new"))
+    with config_context(transform_output="pandas"):
+        found = as_numbers(frame, np.arange(6.0), frame.replace("x", "new"))
+    assert_allclose(found.to_numpy(), expected)
+
+
 def test_names_of_columns_for_levels():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"one": ["a", "a", "b", "b"], "two": ["c"] * 4, "3": list("ddee")})
