@@ -215,24 +215,23 @@ class Likelihood:
         return value, shift - p * mean, p
 
     def knows_curvature(self, y):
-        """Return whether `curvature_product` is defined at all rows.
+        """Return whether `curvature_product` is defined at all rows, and nearly exact.
 
         Then the search for the means of q(u) takes Newton steps for all functions together, which
         is worthwhile if they depend on each other.
         """
         return False
 
-    def curvature_product(self, y, weight, slope, precision, direction):
+    def curvature_product(self, y, precision, direction):
         """Return minus the Hessian of the value in the means, times a direction, at n rows.
 
-        A positive semi-definite matrix that is similar to it, or exceeds it, may replace it; then
-        more steps are necessary.
+        A positive semi-definite matrix that is similar to it may replace it.
 
         Parameters
         ----------
-        y, weight : array of shape (n,)
-        slope, precision : ndarray of shape (K, n)
-            Those of the `Expectation`.
+        y : array of shape (n,)
+        precision : ndarray of shape (K, n)
+            That of the `Expectation`, the diagonal of minus the Hessian of each row.
         direction : ndarray of shape (K, n)
 
         Returns

@@ -17,12 +17,9 @@ from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 from sparsegpc._core.likelihoods.tilted import tilted_bound
 from sparsegpc._core.numerics.floats import EPSILON, TINY
 
-# The gain by the tilted bound counts up to about this mean variance of the functions, and is zero
-# beyond a multiple of it. With larger variances the gain is small, and the search for sites slow,
-# as the bounds have different curvatures where they are equal.
-TILTED_VARIANCE, FAR = 4.0, 2.5
-# Relative difference of sums that are equal up to rounding.
-TIED = 1e-9
+# The gain by the tilted bound is rounded off over this multiple of the squared average variance.
+# Larger variances count as the limit.
+ROUNDING, LARGEST_VARIANCE = 0.02, 1e8
 
 
 class _SoftmaxLink:
@@ -71,8 +68,9 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
       :math:`\log \sum_l e^{f_l}`. It is tight where the functions are all but known, also if
       several classes have similar probabilities.
 
-    Where the second is larger, the value is :math:`b_1 + e^{-(s / 4)^4} (b_2 - b_1)`, where s is
-    the mean variance of the functions; elsewhere it is :math:`b_1`. With one-vs-each alone, a model
+    Where the second, :math:`b_2`, is larger by g, the value is :math:`b_1 + g^2 / (g + .02 s^2)`,
+    where s is the average variance of the functions; elsewhere it is :math:`b_1`. So derivatives
+    are continuous, and it is exact where the variances vanish. With one-vs-each alone, a model
     of classes that overlap would not know that guessing is possible: with equal functions it gives
     each of C classes the probability :math:`2^{1 - C}`.
 
@@ -91,8 +89,9 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
 
     def _expect_all(self, y, weight, mean, variance):
         value, slope, precision = np.zeros(len(y)), np.zeros(mean.shape), np.zeros(mean.shape)
-        log_sum, tilts = _tilted(mean, variance)
-        use, use_slope = _use_of_tilted(variance)
+        log_sum, tilts = tilted_bound(mean, variance)
+        average = np.minimum(variance, LARGEST_VARIANCE).mean(axis=0)
+        width = ROUNDING * average**2
         for k, share in enumerate(y.T):
             rows = np.flatnonzero(share)
             others = np.delete(np.arange(len(mean)), k)[:, None]
@@ -102,56 +101,44 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
             share, tilt = weight[rows] * share[rows], tilts[:, rows]
             one_vs_each = parts.value.sum(axis=0)
             gain = np.maximum(mean[k, rows] - log_sum[rows] - one_vs_each, 0.0)
-            value[rows] += share * (one_vs_each + use[rows] * gain)
-            of_tilted = np.where(gain > 0.0, share * use[rows], 0.0)
-            of_pairs = share - of_tilted
+            # The rounded gain is gain^2 / (gain + width). Its derivatives in gain and in width are
+            # 1 - (1 - ratio)^2 and -ratio^2.
+            ratio = np.divide(gain, gain + width[rows], out=np.zeros_like(gain), where=gain > 0.0)
+            value[rows] += share * (one_vs_each + ratio * gain)
+            of_pairs = share * (1.0 - ratio) ** 2
+            of_tilted = share - of_pairs
             slope[k, rows] += of_pairs * parts.slope.sum(axis=0) + of_tilted
             slope[others, rows] -= of_pairs * parts.slope
             slope[:, rows] -= of_tilted * tilt
             precision[k, rows] += of_pairs * parts.curvature.sum(axis=0)
             precision[others, rows] += of_pairs * parts.curvature
             precision[:, rows] += of_tilted * tilt * (1.0 - tilt)
-            precision[:, rows] -= 2.0 * share * gain * use_slope[rows]
+            precision[:, rows] += share * ratio**2 * (4.0 * ROUNDING / len(mean)) * average[rows]
         return value, slope, precision
 
     def knows_curvature(self, y):
         return bool((y.max(axis=1) > 1.0 - EPSILON * len(y)).all())
 
-    def curvature_product(self, y, weight, slope, precision, direction):
+    def curvature_product(self, y, precision, direction):
         own, rows = y.argmax(axis=1), np.arange(len(y))
-        own_precision, change = precision[own, rows], direction - direction[own, rows]
-        # One-vs-each pairs the function of a row's class with each other one. The precision of the
-        # latter is the curvature of the pair in its difference.
-        product = precision * change
-        # The curvature of the tilted bound is at most weight (diag(a) - a a^T), and almost that
-        # where the variances are small. The slopes in the functions of other classes are -weight a.
-        is_tilted = own_precision < (1.0 - TIED) * (precision.sum(axis=0) - own_precision)
-        tilt, change = np.maximum(-slope[:, is_tilted], 0.0), change[:, is_tilted]
-        total = np.maximum(weight[is_tilted], tilt.sum(axis=0))
-        product[:, is_tilted] = tilt * (change - (tilt * change).sum(axis=0) / total)
-        product[own, rows] = 0.0
+        target, pairs = precision[own, rows], precision.copy()
+        pairs[own, rows] = 0.0
+        # One-vs-each pairs the function of a row's class with each other one, tilted all functions.
+        # In the differences to the former, minus the Hessian is diag(p) - c p p^T for both, with
+        # c = 0 for one-vs-each. These p and c give it the diagonal of the precisions.
+        for _ in range(3):
+            coupling = _coupling(pairs, target)
+            pairs = np.where(pairs > 0.0, precision / np.maximum(1.0 - coupling * pairs, 0.5), 0.0)
+        change = direction - direction[own, rows]
+        product = pairs * (change - _coupling(pairs, target) * (pairs * change).sum(axis=0))
         product[own, rows] = -product.sum(axis=0)
         return product
 
 
-def _use_of_tilted(variance):
-    """Return how much of the gain by the tilted bound counts, shape (n,), between 1 and 0.
-
-    The second array holds the derivative in each variance of the row, shape (C, n) or (n,).
-    """
-    ratio = variance.mean(axis=0) / TILTED_VARIANCE
-    near = ratio < FAR
-    power = np.where(near, ratio, 0.0) ** 3
-    use = np.where(near, np.exp(-power * np.where(near, ratio, 0.0)), 0.0)
-    return use, -4.0 * power * use / (TILTED_VARIANCE * len(variance))
-
-
-def _tilted(mean, variance):
-    """Return the `tilted_bound`, which is infinite in rows where it does not count."""
-    log_sum, tilts = np.full(mean.shape[1], np.inf), np.zeros(mean.shape)
-    rows = np.flatnonzero(variance.mean(axis=0) < FAR * TILTED_VARIANCE)
-    log_sum[rows], tilts[:, rows] = tilted_bound(mean[:, rows], variance[:, rows])
-    return log_sum, tilts
+def _coupling(pairs, target):
+    """Return the c at which the sum of all entries of diag(p) - c p p^T is the target, (n,)."""
+    total = np.maximum(pairs.sum(axis=0), TINY)
+    return np.maximum(1.0 - target / total, 0.0) / total
 
 
 class LogisticSoftmax(_JointLikelihood):

@@ -20,11 +20,11 @@ regression".
 import numpy as np
 from scipy.special import wrightomega
 
-# At the start the tilts add up to at most C; Newton's method then needs about five steps, and never
-# more than twenty.
-_ACCURACY, _MOST_STEPS = 1e-14, 50
-# Smaller variances change nothing, and would be divided by.
-_SMALLEST_VARIANCE = 1e-18
+# At the start the tilts add up to at most C, so Newton's method needs about five steps.
+_ACCURACY, _MOST_STEPS = 1e-14, 20
+# Smaller variances change nothing, and would be divided by. Larger ones would overflow, and at this
+# limit other bounds are far better.
+_SMALLEST_VARIANCE, _LARGEST_VARIANCE = 1e-18, 1e100
 
 
 def tilted_bound(mean, variance):
@@ -33,7 +33,7 @@ def tilted_bound(mean, variance):
     `mean` and `variance` have the shape (C, n). The derivatives of the bound in the means are the
     tilts a, and in the variances a (1 - a) / 2. It is exact where the variances vanish.
     """
-    variance = np.maximum(variance, _SMALLEST_VARIANCE)
+    variance = np.clip(variance, _SMALLEST_VARIANCE, _LARGEST_VARIANCE)
     level = mean + 0.5 * variance + np.log(variance)
     # No tilt is above one here, and one of them is one. The sum of the tilts is convex in the log
     # sum, so Newton's method comes from this side only.
@@ -42,7 +42,7 @@ def tilted_bound(mean, variance):
         scaled = wrightomega(level - log_sum)
         tilts = scaled / variance
         excess = tilts.sum(axis=0) - 1.0
-        if np.all(np.abs(excess) <= _ACCURACY * len(mean)):
+        if np.all(np.abs(excess) <= _ACCURACY * (len(mean) + np.abs(log_sum))):
             break
         log_sum = log_sum + excess / (tilts / (1.0 + scaled)).sum(axis=0)
     return 0.5 * (tilts * scaled).sum(axis=0) + log_sum, tilts

@@ -344,15 +344,13 @@ class _BoundOfSites:
         """
         w, prior_means, likelihood = direction[:, :-1], direction[:, -1:], self._likelihood
 
-        def block(V, y, weight, slope, precision):
+        def block(V, y, precision):
             change = w @ V
             change += prior_means
-            fall = likelihood.curvature_product(y, weight, slope, precision, change)
+            fall = likelihood.curvature_product(y, precision, change)
             return (np.append(fall @ V.T, fall.sum(axis=1)[:, None], axis=1),)
 
-        expected = point.expected
-        inputs = Table(self._y), self._weight, expected.slope, expected.precision
-        (product,) = self._features.sum(block, *inputs)
+        (product,) = self._features.sum(block, Table(self._y), point.expected.precision)
         return product + np.pad(w, ((0, 0), (0, 1)))
 
 

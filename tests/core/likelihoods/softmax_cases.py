@@ -30,12 +30,13 @@ def softmax_value(shares, weight, mean, variance):
         return 0.5 * tilts**2 @ variance + logsumexp(exponents)
 
     tilted = minimize(log_sum, softmax(mean), method="L-BFGS-B", tol=1e-15).fun
-    total, use = 0.0, np.exp(-((variance.mean() / 4.0) ** 4))
+    total, width = 0.0, 0.02 * variance.mean() ** 2
     for k, share in enumerate(shares):
         others = np.delete(np.arange(len(mean)), k)
         one_vs_each = sum(
             gaussian_mean(lambda f: log_expit(f[0] - f[1]), mean[[k, j]], variance[[k, j]])
             for j in others
         )
-        total += share * (one_vs_each + use * max(mean[k] - tilted - one_vs_each, 0.0))
+        gain = max(mean[k] - tilted - one_vs_each, 0.0)
+        total += share * (one_vs_each + gain**2 / (gain + width))
     return weight * total

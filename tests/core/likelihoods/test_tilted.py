@@ -67,3 +67,12 @@ def test_it_is_exact_without_variance(variance):
     bound, tilts = tilted_bound(mean, np.full(mean.shape, variance))
     assert_allclose(bound, logsumexp(mean, axis=0), rtol=1e-8)
     assert_allclose(tilts, softmax(mean, axis=0), rtol=1e-8)
+
+
+def test_it_is_finite_at_extreme_moments():
+    mean = np.array([[0.0, 1e9, 0.0, -1e12], [1.0, -1e9, 3.0, 1e12], [2.0, 0.0, 1e3, 0.0]])
+    variance = np.array([[1e300, 1.0, np.inf, 0.0], [1e200, 1e9, 0.0, 1e-9], [0.0, 0.0, 1.0, 2.0]])
+    bound, tilts = tilted_bound(mean, variance)
+    assert np.isfinite(bound).all()
+    assert_allclose(tilts.sum(axis=0), 1.0, rtol=1e-3)
+    assert np.all(bound[[1, 3]] >= mean[:, [1, 3]].max(axis=0) * (1.0 - 1e-12))
