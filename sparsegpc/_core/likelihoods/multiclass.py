@@ -69,10 +69,10 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
       several classes have similar probabilities.
 
     Where the second, :math:`b_2`, is larger by g, the value is :math:`b_1 + g^2 / (g + .02 s^2)`,
-    where s is the average variance of the functions; elsewhere it is :math:`b_1`. So derivatives
-    are continuous, and it is exact where the variances vanish. With one-vs-each alone, a model
-    of classes that overlap would not know that guessing is possible: with equal functions it gives
-    each of C classes the probability :math:`2^{1 - C}`.
+    where s is the average variance of the functions; elsewhere it is :math:`b_1`. So its slopes do
+    not jump, and it is exact where the variances vanish. With one-vs-each alone, a model of classes
+    that overlap would not know that guessing is possible: with equal functions it gives each of C
+    classes the probability :math:`2^{1 - C}`.
 
     References
     ----------
