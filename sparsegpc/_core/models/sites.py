@@ -215,7 +215,8 @@ class Beginning(NamedTuple):
         """
         new, old = self.first.expected.precision, self.precision
         vanished = new.sum(axis=1) < old.sum(axis=1) / ASTRAY
-        return new.max() > ASTRAY * old.max() or bool(vanished.any())
+        grown = new.max(axis=1) > ASTRAY * old.max(axis=1)
+        return bool((vanished | grown).any())
 
 
 class _BoundOfSites:
