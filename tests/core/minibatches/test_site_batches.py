@@ -235,7 +235,7 @@ def test_no_start_is_too_bad(likelihood, slack, n_classes):
 
 @pytest.mark.parametrize(
     ("case", "log_variance"),
-    [(CASES[2], 5.0), (CASES[6], 5.0), (CASES[7], 2.0)],
+    [(CASES[2], 5.0), (CASES[6], 2.0), (CASES[7], 2.0)],
     ids=["polya-gamma", "softmax", "logistic-softmax"],
 )
 def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
@@ -254,7 +254,7 @@ def test_extrapolation_spares_visits(case, log_variance, monkeypatch):
         model = Counted(KERNEL, data.likelihood, slack=data.slack, tol=1e-6)
         visits.append(0)
         bounds.append(data.bound(model.solve(data.start, data.X, data.y, data.weight, 7)))
-    assert visits[1] < 0.8 * visits[0]
+    assert visits[1] < 0.7 * visits[0]
     assert bounds[1] > bounds[0] - 1e-3
 
 
