@@ -244,10 +244,8 @@ class LocalCorrection(DelegatingEstimator):
             )
         as_learned = dict.fromkeys(modes, local)
         again = [mode for mode in modes if mode != "points" and has_neighbours]
-        tries = self._must_relearn
-        if self.relearn == "auto":
-            tries = local.learns_quickly() and local.has_many_rows()
-        if not tries or not again:
+        may_gain = self.relearn == "auto" and local.learns_quickly() and local.has_many_rows()
+        if not (self._must_relearn or may_gain) or not again:
             return as_learned
         try:
             relearned = local.relearned(rng)

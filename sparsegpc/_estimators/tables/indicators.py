@@ -49,12 +49,14 @@ class Indicators(OneToOneFeatureMixin, TransformerMixin, Estimator):
         check_is_fitted(self)
         X, found = levels(X), []
         indicators = np.split(self.encoder_.transform(X), self._ends(), axis=1)
-        for column, known, own in zip(X.T, self.encoder_.categories_, indicators, strict=True):
-            known, n = set(known), own.shape[1]
+        for column, own, known in zip(X.T, indicators, self.encoder_.categories_, strict=True):
+            n = own.shape[1]
+            if n == 1:
+                found.append(np.zeros(own.shape))
+                continue
             own[~own.any(axis=1)] = 1.0 / n
-            found.append(own if n > 1 else np.zeros(own.shape))
-            if n > 1:
-                found.append([[float(level in known)] for level in column])
+            known_levels = set(known)
+            found += [own, [[float(level in known_levels)] for level in column]]
         return np.hstack(found)
 
     def get_feature_names_out(self, input_features=None):

@@ -37,10 +37,11 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     it into account, and a warning is issued. Categories become a column of zeros and ones for each
     level, one of which stands for a missing value. Levels with a single row share a column, as do
     the rarest ones if there would be more than 200 columns. An additional column marks levels that
-    are in no training row: predictions for them are about as uncertain as levels differ. Other
-    columns that are constant in the training rows are dropped; if all are, the model gets one of
-    them, predicts the mean and warns. With `search`, the bound on the log evidence then chooses how
-    numbers enter the kernel, the kernel, and in regression the noise.
+    no training row has: the model expects that their effects differ from those of the known levels
+    about as much as these differ from each other. Other columns that are constant in the training
+    rows are dropped; if all are, the model gets one of them, predicts the mean and warns. With
+    `search`, the bound on the log evidence then chooses how numbers enter the kernel, the kernel,
+    and in regression the noise.
 
     Parameters
     ----------
