@@ -6,12 +6,17 @@ import numpy as np
 
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
+from sparsegpc._core.rows.near_copies import near_copies
 from sparsegpc._core.rows.sources import RowSource, take_rows
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     check_weights,
     refuse_overflow,
 )
+
+# Rows whose columns and targets differ by less than these fractions of their robust standard
+# deviations agree but for rounding.
+SAME_X, SAME_Y = 1e-4, 1e-3
 
 
 class Targets(NamedTuple):
@@ -27,8 +32,18 @@ class Targets(NamedTuple):
     places: np.ndarray
 
     def without_copies(self):
-        """Return the same rows with weights of at most one."""
-        return self._replace(weight=np.minimum(self.weight, 1.0))
+        """Return the rows that differ by more than rounding, with weights of at most one.
+
+        Rows of a `RowSource` are not compared.
+        """
+        weight = np.minimum(self.weight, 1.0)
+        if isinstance(self.X, RowSource) or self.noise_variance is not None:
+            return self._replace(weight=weight)
+        table = np.column_stack([self.X, self.y.T])
+        shares = np.repeat([SAME_X, SAME_Y], [self.X.shape[1], len(self.y)])
+        middles = [weighted_median(values, weight) for values in table.T]
+        kept = ~near_copies(table, shares * deviations(table.T, weight, middles, robust=True))
+        return Targets(self.X[kept], self.y[:, kept], weight[kept], None, self.places[kept])
 
 
 def merged_targets(X, y, sample_weight, noise_variance):

@@ -3,7 +3,8 @@
 Without noise the density of a target that is observed twice has no limit, so a few copies of
 records outweigh all evidence of noise, whereas two measurements with noise hardly ever agree to the
 last digit. So if the noise vanishes, but not without the copies, the model is the one without them.
-Noise that depends on the row vanishes at the copies alone.
+Noise that depends on the row vanishes at the copies alone. Copies that were rounded differently
+hide noise as well if most rows have one.
 """
 
 from typing import NamedTuple
@@ -94,8 +95,8 @@ def _near_limits(problem, best):
 def _vanished(fitted, at_copies):
     """Return the indices of the outputs whose learned noise vanishes, as a set.
 
-    It vanishes at a row with a weight above one. Unless `at_copies`, it vanishes at most rows, or
-    comes near to it.
+    It vanishes at most rows, or comes near to it. If `at_copies`, coming near is not enough, but
+    vanishing at a single row with a weight above one is.
     """
     model = fitted.problem.model
     if not isinstance(model.likelihood, GaussianNoise):
@@ -107,6 +108,6 @@ def _vanished(fitted, at_copies):
     for k, solution in enumerate(fitted.result.best.solutions):
         variance = model.weight @ model.targets[k]["mean"] ** 2 / model.total_weight
         vanishes = model.weight < limit * variance * solution.sites.precision
-        if vanishes[model.weight > 1.0].any() if at_copies else vanishes.mean() > 0.5:
+        if vanishes.mean() > 0.5 or (at_copies and vanishes[model.weight > 1.0].any()):
             found.add(k)
     return found

@@ -34,9 +34,9 @@ class ProblemBuilder:
         raise NotImplementedError
 
     def without_copies(self):
-        """Return the builder for rows with weights of at most one, and the number of copies.
+        """Return the builder for rows without copies, and by how much that lowers the weights.
 
-        That is by how much the sum of the weights exceeds the number of rows that differ.
+        The latter is the sum of the weights of these rows, less the number of rows that differ.
         """
         data = self._data.without_copies()
         n_copies = float(self._data.weight.sum()) - len(data.weight)

@@ -38,6 +38,29 @@ def test_the_model_is_the_one_without_copies_that_hide_the_noise(noise):
     np.testing.assert_allclose(model.predict(X), expected.predict(X), atol=0.01)
 
 
+def test_copies_that_were_rounded_are_left_out_as_well():
+    """As after conversion of a part of the data to other units and back, or by a table of text."""
+    X, y = noisy()
+    model = SparseGPRegressor(hyperparameters="best")
+    expected = clone(model).fit(X, y)
+    all_X, all_y = np.concatenate([X, np.round(X, 5)]), np.concatenate([y, np.round(y, 4)])
+    with pytest.warns(UserWarning, match="60 rows, counted by their weights, repeat others"):
+        model.fit(all_X, all_y)
+    assert model.noise_variance_ == pytest.approx(expected.noise_variance_, rel=0.01)
+    assert 0.06 < model.noise_variance_ < 0.12
+    # Fitted bounds are for the same rows.
+    again = model.lower_bound(None, all_X, all_y)
+    assert again == pytest.approx(model.lower_bound_, rel=1e-9)
+
+
+def test_exact_targets_of_dense_rows_are_not_taken_for_copies():
+    x = np.random.RandomState(0).uniform(0.0, 6.0, 400)
+    with pytest.warns(ConvergenceWarning, match="noise variance"):
+        model = SparseGPRegressor().fit(x[:, None], np.sin(3.0 * x))
+    assert model.noise_variance_ < 1e-6
+    assert np.abs(model.predict(x[:, None]) - np.sin(3.0 * x)).max() < 1e-3
+
+
 def test_noise_that_vanishes_at_copies_alone_is_learned_without_them():
     X, y = noisy(80)
     model = SparseGPRegressor(noise="gp", length_scales="common", main_effects=False)
