@@ -5,6 +5,9 @@ noise. But the deviations from the mean are then correlated at rows that are nea
 columns or in a few, although the points leave hardly any variance unexplained. So other
 hyperparameters are needed, not more points. With many rows, searches on a part of them tell which
 start is better, if any, and the search on all rows continues from the end of the best.
+
+A function of the difference of two nearly equal columns is steep, and may be taken for noise as
+well. The deviations then depend linearly on the columns.
 """
 
 import numpy as np
@@ -18,11 +21,14 @@ from sparsegpc._core.learning.more_points import (
     NEGLIGIBLE_COST_PER_ROW,
 )
 from sparsegpc._core.learning.single_start import Run, continue_run, fit_from
+from sparsegpc._core.models.linear_deviations import linear_deviations
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
 
 # Least correlation within a group of columns from which another search begins.
 LEAST_GROUP_CORRELATION = 0.08
+# A linear function of more columns is not looked for, as this would take longer than an evaluation.
+MOST_COLUMNS = 300
 # With `FEWEST_ROWS` rows or more, this many tell from which start to continue.
 PART_ROWS = 2000
 
@@ -57,6 +63,19 @@ def missed_group(model, result, columns, may_be_single):
         return None
     is_one_of_several = len(group.columns) == 1 < len(columns)
     return None if is_one_of_several and not may_be_single else group
+
+
+def missed_slope_variance(model, result):
+    """Return the variance of the slopes of a linear function that f misses, or None.
+
+    The columns have variance one. It is None, too, if there are more than `MOST_COLUMNS` of them,
+    or too few points.
+    """
+    has_few_points = model.cost_per_row(result.best) > LEAST_COST_PER_ROW
+    if has_few_points or model.X.shape[1] > MOST_COLUMNS:
+        return None
+    found = linear_deviations(model, result.best)
+    return found.slope_variance if found is not None and found.is_significant else None
 
 
 def fit_faster(model, result, starts, selector, settings):

@@ -131,6 +131,20 @@ def group_starts(hyperparameters, spread, theta, group):
     return _unlike([theta], [alone, added], hyperparameters.bounds)
 
 
+def steep_starts(hyperparameters, spread, slope_variance):
+    """Return the start for a function that may be steep where rows hardly differ, if any.
+
+    `slope_variance` is the prior variance of its slopes, for columns of variance one. The list that
+    holds the start is empty if the kernel has no variance.
+    """
+    theta, has_variance = _with_lengths(hyperparameters, spread), False
+    for k, entry in enumerate(hyperparameters.entries):
+        if entry.is_variance and entry.effect is None:
+            # The slopes of a smooth function have its variance over the squared length scale.
+            theta[k], has_variance = np.log(2.0 * spread.n_varying * slope_variance), True
+    return _unlike([], [theta], hyperparameters.bounds) if has_variance else []
+
+
 def weak_prior(hyperparameters, spread):
     """Return a `NormalPrior` of theta, for learning from a part of the rows.
 

@@ -7,7 +7,12 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.all_rows import on_all_rows
-from sparsegpc._core.learning.faster_functions import fit_faster, missed_group, misses_fast_function
+from sparsegpc._core.learning.faster_functions import (
+    fit_faster,
+    missed_group,
+    missed_slope_variance,
+    misses_fast_function,
+)
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import (
     FIRST_POINTS,
@@ -23,6 +28,7 @@ from sparsegpc._estimators.kernels.initialization import (
     faster_starts,
     group_starts,
     lengths_by_column,
+    steep_starts,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.point_selection import (
@@ -122,6 +128,9 @@ def _faster_starts(problem, result):
     of_group = [] if group is None else group_starts(hyperparameters, spread, theta, group)
     is_missed = misses_fast_function(problem.model, result)
     others = faster_starts(hyperparameters, spread, theta) if is_missed else []
+    slope_variance = missed_slope_variance(problem.model, result)
+    if slope_variance is not None:
+        others += steep_starts(hyperparameters, spread, slope_variance)
     is_single = group is not None and len(group.columns) == 1
     return (of_group, others) if is_single else ([], of_group + others)
 

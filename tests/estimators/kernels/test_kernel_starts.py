@@ -21,6 +21,7 @@ from sparsegpc._estimators.kernels.initialization import (
     lengths_by_column,
     single_columns,
     start_values,
+    steep_starts,
     summand_starts,
 )
 from sparsegpc._estimators.kernels.kernel_trees import summand_places
@@ -286,3 +287,19 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
 def test_only_sums_have_summands():
     for kernel in (RBF(), ConstantKernel() * (RBF() + RBF(2.0))):
         assert summand_places(kernel, ["length_scale"]) == []
+
+
+@pytest.mark.parametrize("lengths", [1.0, [1.0, 1.0, 1.0]], ids=["common", "free"])
+def test_a_steep_start_has_slopes_of_the_given_variance(lengths, rng):
+    """The slopes of a smooth function have its variance over the squared length scale."""
+    X = rows(rng, 50) * [1.0, 10.0, 0.1]
+    spread = measure_spread(X, np.ones(50))
+    kernel = ConstantKernel(2.0, (1e-9, 1e9)) * RBF(lengths, (1e-9, 1e9))
+    (theta,) = steep_starts(adapt_kernel(kernel, 3), spread, 50.0)
+    slopes = np.exp(theta[0] - 2.0 * theta[1:]) * spread.deviations**2
+    assert_allclose(slopes.mean(), 50.0)
+
+
+def test_a_kernel_without_a_variance_has_no_steep_start(rng):
+    spread = measure_spread(rows(rng, 50), np.ones(50))
+    assert steep_starts(adapt_kernel(RBF(), 3), spread, 50.0) == []

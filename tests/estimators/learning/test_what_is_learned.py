@@ -5,7 +5,7 @@ import pytest
 from sklearn import clone, config_context
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import r2_score
 
 from sparsegpc import (
@@ -139,6 +139,30 @@ def test_the_number_of_points_grows_for_a_fast_function_of_two_columns(rng, monk
     with pytest.warns(match="constant"):
         model.fit(X, y)
     assert model.lower_bound_ < bound - 100.0
+
+
+WIDE = ConstantKernel(1.0, (1e-3, 1e6))
+
+
+def nearly_equal_columns(n, rng):
+    """Return four columns, two of them nearly equal, and a function of the difference of these."""
+    X = rng.randn(n, 4)
+    X[:, 1] = X[:, 0] + 0.06 * X[:, 1]
+    return X, 25.0 * (X[:, 1] - X[:, 0])
+
+
+@pytest.mark.parametrize("kernel", [None, WIDE * RBF([1.0] * 4, (1e-2, 1e3))], ids=["name", "own"])
+@pytest.mark.filterwarnings("ignore:the bound still rises where")
+def test_the_difference_of_nearly_equal_columns_is_found(kernel, rng):
+    """A small difference has steep slopes, which are far from where a search begins."""
+    X, f = nearly_equal_columns(1300, rng)
+    labels = rng.uniform(size=1300) < 1.0 / (1.0 + np.exp(-f))
+    fitted = SparseGPClassifier(kernel).fit(X[:300], labels[:300])
+    chance = fitted.predict_proba(X[300:])[:, 1]
+    assert np.mean(np.abs(chance - 1.0 / (1.0 + np.exp(-f[300:])))) < 0.1
+    targets = f + 2.0 * rng.randn(1300)
+    fitted = SparseGPRegressor(kernel).fit(X[:200], targets[:200])
+    assert r2_score(f[200:], fitted.predict(X[200:])) > 0.8
 
 
 def test_one_relevant_column_among_many_is_found_with_few_rows(rng):
