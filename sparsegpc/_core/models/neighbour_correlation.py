@@ -5,12 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.rows.near_copies import near_copies
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # Number of rows whose neighbours are found, of those in a block, and of candidates for neighbours.
 CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
 # A correlation is significant from this many standard errors on.
 LEAST_ERRORS = 4.0
+# Rows are copies of each other, with the same noise, if their columns and the shifts of their sites
+# differ by less than these fractions of the standard deviations.
+SAME_X, SAME_SHIFT = 1e-4, 1e-3
 
 
 class NeighbourCorrelation(NamedTuple):
@@ -36,8 +40,7 @@ def neighbour_correlation(model, evaluation):
     divided by the noise variance. The neighbour of a row is that with the highest prior correlation
     of f. Cost an element of the kernel matrix for each of `CHOSEN_ROWS` rows and each candidate.
     """
-    candidates = spaced_rows(model.weight, MOST_CANDIDATES)
-    X = take_rows(model.X, candidates, memory=np.inf)
+    X, candidates = distinct_rows(model, evaluation, MOST_CANDIDATES)
     chosen = spaced_rows(candidates, CHOSEN_ROWS)
     neighbours = _nearest_rows(model, evaluation.theta, X, chosen)
     here = row_deviations(evaluation, X[chosen], candidates[chosen])
@@ -46,6 +49,19 @@ def neighbour_correlation(model, evaluation):
     value = float((here * there).sum()) / max(float((here**2).sum()), TINY)
     size = deviation_size(evaluation, here, candidates[chosen])
     return NeighbourCorrelation(value, len(chosen), size)
+
+
+def distinct_rows(model, evaluation, most_rows):
+    """Return some rows (n, D) that are not copies but for rounding, and their places (n,)."""
+    places = spaced_rows(model.weight, most_rows)
+    X = take_rows(model.X, places, memory=np.inf)
+    shifts = [solution.sites.shift[places] for solution in evaluation.solutions]
+    table = np.column_stack([X, *shifts])
+    share = np.repeat([SAME_X, SAME_SHIFT], [X.shape[1], len(shifts)])
+    tolerance = share * table.std(axis=0)
+    varies = tolerance > 0.0
+    kept = ~near_copies(table[:, varies], tolerance[varies])
+    return X[kept], places[kept]
 
 
 def deviation_size(evaluation, deviations, places):

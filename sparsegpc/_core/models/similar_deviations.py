@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.neighbour_correlation import deviation_size, row_deviations
+from sparsegpc._core.models.neighbour_correlation import (
+    deviation_size,
+    distinct_rows,
+    row_deviations,
+)
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # Number of rows, and how many of them a cell of a grid holds on average.
 MOST_ROWS, ROWS_PER_CELL = 5000, 4
@@ -130,8 +133,7 @@ def _without_idle_columns(grids, group, n_bins):
 
 def _deviating_rows(model, evaluation, most_rows):
     """Return some rows (n, D), the deviations (K, n) there, and the places of these rows (n,)."""
-    places = spaced_rows(model.weight, most_rows)
-    X = take_rows(model.X, places, memory=np.inf)
+    X, places = distinct_rows(model, evaluation, most_rows)
     return X, row_deviations(evaluation, X, places), places
 
 

@@ -1,29 +1,43 @@
 """Rows that agree with others but for rounding."""
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-# Among more rows none are looked for, as that would take too long.
-MOST_ROWS = 100_000
-# If there are more pairs than this for each row, the rows are dense, and not copies of each other.
-MOST_PAIRS = 10
+# A row is compared with at most so many others that may be near.
+MOST_COMPARED = 100
 
 
 def near_copies(table, tolerance):
     """Return which rows of a table (N, D) nearly agree with one that is kept, a mask (N,).
 
     They differ from it by at most `tolerance` (D,), which is positive, in each column. The kept row
-    is an earlier one, and the rows that are kept do not agree nearly with each other.
+    is an earlier one, and the rows that are kept do not agree nearly with each other, unless more
+    than `MOST_COMPARED` rows lie between them in a random direction.
     """
-    is_copy = np.zeros(len(table), dtype=bool)
-    if not 1 < len(table) <= MOST_ROWS:
-        return is_copy
     # Large values would lose digits, so differences are those from the first row.
-    tree = cKDTree((table - table[0]) / tolerance)
-    n_pairs = (tree.count_neighbors(tree, 1.0, p=np.inf) - len(table)) // 2
-    if not 0 < n_pairs <= MOST_PAIRS * len(table):
-        return is_copy
-    pairs = tree.query_pairs(1.0, p=np.inf, output_type="ndarray")
-    for first, second in pairs[np.lexsort(pairs.T[::-1])]:
+    scaled = (table - table[:1]) / tolerance
+    pairs, is_copy = _near_pairs(scaled), [False] * len(table)
+    for first, second in pairs[np.lexsort(pairs.T[::-1])].tolist():
         is_copy[second] |= not is_copy[first]
-    return is_copy
+    return np.array(is_copy, dtype=bool)
+
+
+def _near_pairs(scaled):
+    """Return pairs of indices of rows, (n, 2), that differ by at most one in each column.
+
+    The first index of each pair is the smaller one.
+    """
+    direction = np.random.RandomState(0).uniform(0.5, 1.0, scaled.shape[1])
+    along = scaled @ direction
+    order = np.argsort(along, kind="stable")
+    # Near rows are not further apart than this, up to rounding.
+    most, along, found = 1.001 * direction.sum(), along[order], []
+    for lag in range(1, min(MOST_COMPARED, len(order) - 1) + 1):
+        places = np.flatnonzero(along[lag:] - along[:-lag] <= most)
+        if not len(places):
+            break
+        first, second = order[places], order[places + lag]
+        for column in scaled.T:
+            is_near = np.abs(column[second] - column[first]) <= 1.0
+            first, second = first[is_near], second[is_near]
+        found.append(np.column_stack([np.minimum(first, second), np.maximum(first, second)]))
+    return np.concatenate([np.empty((0, 2), dtype=np.intp), *found])

@@ -47,6 +47,17 @@ def test_a_fast_function_is_missed_and_found():
     assert not misses_fast_function(model, found)
 
 
+def test_copies_of_rows_but_for_rounding_do_not_look_like_a_fast_function():
+    """Their deviations are equal, however noisy the labels are."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-5.0, 5.0, (200, 2))
+    labels = np.where(rng.uniform(size=200) < 1.0 / (1.0 + np.exp(-X[:, 0])), 1.0, -1.0)
+    model = make_model(np.concatenate([X, X + 1e-6 * rng.randn(200, 2)]), np.tile(labels, 2))
+    slow = slow_fit(model)
+    assert not misses_fast_function(model, slow)
+    assert missed_group(model, slow, [0, 1], may_be_single=True) is None
+
+
 def test_the_fit_so_far_is_kept_if_no_start_is_better():
     model, progress = waves(), Progress()
     slow = slow_fit(model)

@@ -32,9 +32,13 @@ def test_rows_of_a_chain_are_not_all_copies_of_the_first():
     assert_array_equal(near_copies(np.arange(6.0)[:, None], np.array([1.5])), [0, 1, 0, 1, 0, 1])
 
 
-def test_dense_rows_are_not_copies(monkeypatch):
-    dense = np.linspace(0.0, 1.0, 100)[:, None]
-    assert near_copies(dense, np.array([0.05])).sum() == 80
-    assert not near_copies(dense, np.array([0.2])).any()
-    monkeypatch.setattr(module, "MOST_ROWS", 99)
-    assert not near_copies(dense, np.array([0.05])).any()
+def test_few_rows_between_two_are_compared(monkeypatch):
+    """In a single column the random direction is that of the column."""
+    monkeypatch.setattr(module, "MOST_COMPARED", 2)
+    found = near_copies(np.arange(9.0)[:, None], np.array([5.5]))
+    assert_array_equal(found, [False, True, True, False, True, True, False, True, True])
+
+
+def test_a_table_without_rows_or_copies_has_none():
+    for n_rows in (0, 1, 2):
+        assert_array_equal(near_copies(np.eye(2)[:n_rows], np.full(2, 0.1)), [False] * n_rows)
