@@ -57,3 +57,15 @@ def inverse_time_decay(learning_rate, n_steps):
     The sum of the rates over all steps is infinite, so any distance can still be covered.
     """
     return learning_rate / (1.0 + n_steps / HALF_TIME)
+
+
+def rate_with_memory(learning_rate, n_steps, share, step_in_memory):
+    """Return the learning rate after `n_steps` steps of a stream whose earlier rows are forgotten.
+
+    A step has the fraction `share` of the rows for which `learning_rate` is meant, and the fraction
+    `step_in_memory` of those that are remembered. The sum of the rates over as many rows as are
+    remembered does not fall below 1, so that the logarithm of a parameter can change by 1 while
+    they are replaced. But no step is longer than `learning_rate`.
+    """
+    decreasing = share * inverse_time_decay(learning_rate, share * n_steps)
+    return max(decreasing, min(learning_rate, step_in_memory))

@@ -16,7 +16,7 @@ from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.optimisers.adam import inverse_time_decay
+from sparsegpc._core.optimisers.adam import inverse_time_decay, rate_with_memory
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
@@ -39,6 +39,9 @@ from sparsegpc._estimators.predictions.effects import ColumnEffects
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.
 START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
+# Steps of the hyperparameters in as many rows as `memory` holds. The gradients that Adam remembers
+# are then those of less than half of them.
+MOVES_IN_MEMORY = 30
 # `history_` keeps this many calls of partial_fit, to keep the model of an endless stream small.
 LONGEST_HISTORY = 1000
 
@@ -124,16 +127,20 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Whether to learn the constant mean of f. Otherwise it is zero.
     batch_size : int, default=1024
         Rows in a batch. The hyperparameters move once for each batch; `partial_fit` adds up the
-        gradients of smaller blocks until they have as many rows.
+        gradients of smaller blocks until they have as many rows. With `memory` a batch of a stream
+        holds at most a thirtieth of it.
     n_epochs : int, default=10
         Number of passes of `fit` over all rows that learn hyperparameters. Further passes with
         fixed hyperparameters then give the optimal posterior.
     learning_rate : float, default=0.1
         Approximate length of the first steps of the logarithms of the hyperparameters. The rate
-        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly. 0 keeps
-        the start values of the hyperparameters.
+        decreases to zero during `fit`; during `partial_fit` it decreases ever more slowly, and with
+        `memory` only until a hyperparameter can change by a factor of e within so many rows. 0
+        keeps the start values of the hyperparameters.
     memory : int or None, default=None
-        Number of recent rows that `partial_fit` effectively takes into account. None means all.
+        Number of recent rows that `partial_fit` effectively takes into account, also for the
+        hyperparameters. None means all at first. In a long stream it means about half of all rows,
+        and the hyperparameters follow changes ever more slowly: :ref:`user guide <minibatches>`.
     optimize_inducing : bool, default=False
         Whether to learn the locations of the points together with the hyperparameters.
     random_state : int, RandomState instance or None, default=0
@@ -353,6 +360,13 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         enough = self._n_candidates
         return enough if self.memory is None else min(enough, self.memory)
 
+    @property
+    def _n_stream_batch(self):
+        """Number of rows of a stream after which the hyperparameters move, if they are learned."""
+        if self.memory is None or self.learning_rate == 0.0:
+            return self.batch_size
+        return min(self.batch_size, -(-self.memory // MOVES_IN_MEMORY))
+
     def _learn_block(self, X, y, weight, progress):
         """Learn from a block of a stream, and return warnings."""
         if not hasattr(self, "kernel_"):
@@ -366,7 +380,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             found = self._learn_first(*(part[order[:n_first]] for part in (X, y, weight)))
         if n_first < len(y):
             self._learn_further(X, y, weight, order[n_first:], self.learning_rate)
-        self.n_steps_ += -(-len(y) // self.batch_size)
+        self.n_steps_ += -(-len(y) // self._n_stream_batch)
         self.n_samples_seen_ += len(y)
         progress.add(round(self._state.n_rows), len(self._state.Z), self.lower_bound_)
         self.history_ = progress.history(LONGEST_HISTORY)
@@ -412,16 +426,26 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
 
     def _learn_further(self, X, y, weight, order, learning_rate):
         """Learn from the rows `order` of a stream, in batches."""
-        model = self._model(of_stream=True)
-        for first in range(0, len(order), self.batch_size):
-            rows = order[first : first + self.batch_size]
+        model, n_batch = self._model(of_stream=True), self._n_stream_batch
+        for first in range(0, len(order), n_batch):
+            rows = order[first : first + n_batch]
+            # With rows that came since the last move, there may be more than in a batch.
+            n_move = max(n_batch, self._state.n_gradient + len(rows))
             self._state = model.step(
                 self._state,
                 X[rows],
                 self._centred(y[rows]),
                 weight[rows],
                 n_total=self.memory,
-                learning_rate=inverse_time_decay(learning_rate, self._state.adam.n_steps),
-                rows_per_move=self.batch_size,
+                learning_rate=self._stream_rate(learning_rate, n_move),
+                rows_per_move=n_batch if self.memory is None else n_move,
             )
         self._store(model)
+
+    def _stream_rate(self, learning_rate, n_rows):
+        """Return the rate of the next move of the hyperparameters, after `n_rows` rows."""
+        n_steps = self._state.adam.n_steps
+        if self.memory is None:
+            return inverse_time_decay(learning_rate, n_steps)
+        shares = min(1.0, n_rows / self.batch_size), n_rows / self.memory
+        return rate_with_memory(learning_rate, n_steps, *shares)

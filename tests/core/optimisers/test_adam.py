@@ -9,6 +9,7 @@ from sparsegpc._core.optimisers.adam import (
     cosine_annealing,
     inverse_time_decay,
     no_steps,
+    rate_with_memory,
 )
 
 
@@ -53,6 +54,17 @@ def test_learning_rates_fall():
     assert cosine_annealing(0.2, 1.0) == pytest.approx(0.0)
     rates = [inverse_time_decay(0.2, step) for step in (0, 20, 60)]
     assert_allclose(rates, [0.2, 0.1, 0.05])
+
+
+def test_rates_fall_until_a_memory_of_rows_allows_a_factor_of_e():
+    """Steps of 10 rows, where 0.1 is meant for 100 rows, and 500 rows are remembered."""
+    rates = [rate_with_memory(0.1, step, 10 / 100, 10 / 500) for step in (0, 200, 10**6)]
+    assert_allclose(rates, 10 / 500)
+    # With 10 000 rows the rate falls from a tenth, as steps of 100 rows would.
+    rates = [rate_with_memory(0.1, step, 10 / 100, 10 / 10_000) for step in (0, 200, 10**6)]
+    assert_allclose(rates, [0.01, 0.005, 0.001])
+    assert rate_with_memory(0.001, 10**6, 10 / 100, 10 / 500) == 0.001
+    assert rate_with_memory(0.0, 10**6, 10 / 100, 10 / 500) == 0.0
 
 
 @pytest.mark.filterwarnings("error")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -153,6 +154,55 @@ def test_memory_of_few_rows_ends_the_start(kind):
     model = stream(kind(memory=10), X, y, 4)
     assert len(model.inducing_points_) == 10
     assert model.history_["n_samples"].tolist() == [4, 8, *[10] * 8]
+
+
+@pytest.mark.parametrize("size", [10, 1000])
+@pytest.mark.parametrize(("old", "new"), [(0.2, 1.0), (1.0, 0.2)])
+def test_the_noise_follows_within_five_times_the_memory(old, new, size, rng):
+    """By a factor of 5, in blocks of any size, whatever came before."""
+    memory = 200
+    X = rng.uniform(-3.0, 3.0, (2000 + 5 * memory, 1))
+    deviation = np.where(np.arange(len(X)) < 2000, old, new)
+    y = np.sin(2.0 * X[:, 0]) + deviation * rng.standard_normal(len(X))
+    model = StochasticSparseGPRegressor(n_inducing=12, memory=memory)
+    stream(model, X[:2000], y[:2000], 1000)
+    assert_allclose(np.sqrt(model.noise_variance_), old, rtol=0.2)
+    stream(model, X[2000:], y[2000:], size)
+    assert_allclose(np.sqrt(model.noise_variance_), new, rtol=0.2)
+
+
+@pytest.mark.parametrize(("old", "new"), [(20.0, 2.0), (2.0, 20.0)])
+def test_the_shape_of_positive_targets_follows(old, new, rng):
+    memory = 200
+    X = rng.uniform(-3.0, 3.0, (2000 + 5 * memory, 1))
+    shape = np.where(np.arange(len(X)) < 2000, old, new)
+    y = np.exp(np.sin(2.0 * X[:, 0])) * rng.gamma(shape) / shape
+    model = StochasticSparseGPGeneralizedRegressor(n_inducing=12, memory=memory, likelihood="gamma")
+    stream(model, X[:2000], y[:2000], 1000)
+    assert_allclose(model.likelihood_.shape, old, rtol=0.3)
+    stream(model, X[2000:], y[2000:], 100)
+    assert_allclose(model.likelihood_.shape, new, rtol=0.3)
+
+
+@KINDS
+def test_a_stream_that_stays_the_same_is_learned_as_well_with_a_memory(kind, rng):
+    X = rng.uniform(-3.0, 3.0, (6000, 1))
+    f = np.sin(2.0 * X[:, 0])
+    is_classifier = kind is StochasticSparseGPClassifier
+    y = (rng.rand(6000) < expit(4.0 * f)).astype(int) if is_classifier else f
+    y = y if is_classifier else y + 0.5 * rng.standard_normal(6000)
+    model, places = kind(n_inducing=12, memory=500), np.linspace(-2.8, 2.8, 50)[:, None]
+    errors = []
+    for first in range(0, 6000, 500):
+        learn(model, X[first : first + 500], y[first : first + 500])
+        truth = np.sin(2.0 * places[:, 0])
+        if is_classifier:
+            found = model.predict_proba(places)[:, 1]
+            errors.append(np.abs(found - expit(4.0 * truth)).mean())
+        else:
+            assert 0.42 < np.sqrt(model.noise_variance_) < 0.58
+            errors.append(np.abs(model.predict(places) - truth).mean())
+    assert max(errors) < 0.12
 
 
 @KINDS
