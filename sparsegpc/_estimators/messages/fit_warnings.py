@@ -65,7 +65,7 @@ def fit_warnings(fitted):
             "values are not what you expect, give wider limits in a kernel object or a noise object"
         )
     elif problem.learns and not (mismatch or fitted.stopped):
-        texts.append(_describe_rough(result, problem))
+        texts.append(describe_rough(problem.model, result))
     texts.append(_describe_jitter(result.best))
     found += [FitWarning(ConvergenceWarning, text) for text in texts if text]
     texts = ["" if trivial else mismatch, _describe_dominance(problem)]
@@ -178,9 +178,9 @@ def _describe_trivial(estimator, best):
     return f"the learned model is poor: {bound} function, though its predictions vary with X"
 
 
-def _describe_rough(result, problem):
+def describe_rough(model, result):
     """Describe a function that was taken for noise, or return an empty string."""
-    correlation = missed_correlation(problem.model, result)
+    correlation = missed_correlation(model, result)
     if correlation <= CORRELATED:
         return ""
     return (

@@ -14,13 +14,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sparsegpc._core.learning.faster_functions import fit_faster, missed_group, misses_fast_function
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.single_start import FitResult, FitSettings
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay, rate_with_memory
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.selectors import CandidateRows, PivotedSelector
+from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
@@ -41,7 +41,12 @@ from sparsegpc._estimators.learning.point_selection import (
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import FitWarning, emit_warnings, weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import (
+    FitWarning,
+    describe_rough,
+    emit_warnings,
+    weight_warnings,
+)
 from sparsegpc._estimators.messages.progress import epoch_progress
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
@@ -273,7 +278,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         raise NotImplementedError
 
     def _start(self, X, y, weight, rng):
-        """Return the state before any batch, and warnings, from shuffled rows.
+        """Return the state before any batch, and the `FirstModel`, from shuffled rows.
 
         There may be more targets and weights than rows `X`, of which `_n_candidates` suffice.
         """
@@ -284,7 +289,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         Z = self._choose_points(kernel, theta[: kernel.n_params], X, weight, rng)
         self._bounds, self._prior = first.hyperparameters.bounds, first.model.prior
         self.kernel_ = first.kernel
-        return self._model().start(theta, Z), first.warnings
+        return self._model().start(theta, Z), first
 
     def _first_model(self, X, y, weight):
         """Return the `FirstModel` of rows `X`, the first of those with these targets."""
@@ -339,8 +344,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Learn from all rows, in batches; solve for their posterior, and return warnings."""
         rng = check_random_state(self.random_state)
         order = self._shuffled(y, rng)
-        first = order[: self._n_candidates]
-        start, found = self._start(X[first], y[order], weight[order], rng)
+        chosen = order[: self._n_candidates]
+        start, first = self._start(X[chosen], y[order], weight[order], rng)
         rows = X, self._centred(y), weight
         model, n_epochs, batch_size = self._model(), self._n_learning_epochs, self.batch_size
         options = {"batch_size": batch_size, "rng": rng, "learning_rate": self.learning_rate}
@@ -360,24 +365,32 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self._store(model)
         progress.add(len(y), len(start.Z), self.lower_bound_)
         self.history_ = progress.history()
-        return found + self._epoch_warnings(n_done, astray)
+        texts = self._describe_epochs(n_done, astray)
+        if n_epochs and not texts:
+            texts = [describe_rough(first.model, self._applied_to(first.model))]
+        return first.warnings + [FitWarning(ConvergenceWarning, text) for text in texts if text]
 
-    def _epoch_warnings(self, n_done, is_astray):
-        """Return a list of `FitWarning` about the epochs of `fit`."""
-        texts, n_epochs = [], self._n_learning_epochs
+    def _applied_to(self, model):
+        """Return the `FitResult` of a `SparseModel` at the learned parameters and points."""
+        theta, points = self._state.theta, InducingPoints(self._state.Z)
+        states = model.states_from(theta, self._posterior)
+        return FitResult(model.evaluate(theta, points, states, wrt_theta=False), [])
+
+    def _describe_epochs(self, n_done, is_astray):
+        """Return a list of what went wrong in the epochs of `fit`."""
+        name, texts, n_epochs = type(self).__name__, [], self._n_learning_epochs
         if n_done < n_epochs:
             texts.append(
-                f"stopped after {n_done} of {n_epochs} epochs: the callback asked to stop. The "
-                "model is usable"
+                f"{name} stopped after {n_done} of {n_epochs} epochs: the callback asked to stop. "
+                "The model is usable"
             )
         if is_astray:
             texts.append(
-                "learned hyperparameters from batches of rows that are worse for all rows than a "
-                "constant function: the model is that of the first rows, or constant. If X is "
-                "informative, raise batch_size or n_epochs, or lower learning_rate"
+                f"{name} learned hyperparameters from batches of rows that are worse for all rows "
+                "than a constant function: the model is that of the first rows, or constant. If X "
+                "is informative, raise batch_size or n_epochs, or lower learning_rate"
             )
-        name = type(self).__name__
-        return [FitWarning(ConvergenceWarning, f"{name} {text}") for text in texts]
+        return texts
 
     @property
     def _n_first_rows(self):
@@ -425,7 +438,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             X, y, weight = merge_with_targets(*rows[:3])
             order = self._shuffled(y, rng)
             X, y, weight = X[order], y[order], weight[order]
-            self._state, found = self._start(X, y, weight, rng)
+            self._state, first = self._start(X, y, weight, rng)
+            found = first.warnings
             rows = rows._replace(n_learned=n_rows)
         # Before that, the hyperparameters are soon learned anew, so steps would be wasted.
         learning_rate = self.learning_rate if is_last else 0.0

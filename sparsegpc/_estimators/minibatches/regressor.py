@@ -118,7 +118,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         -----
         ConvergenceWarning
             If `callback` stopped the fit, or the hyperparameters learned from batches are worse for
-            all rows than a constant f; the model is then that of the first rows, or constant.
+            all rows than a constant f; the model is then that of the first rows, or constant. Also
+            if the residuals of neighbouring rows are correlated, so that a function is missing.
         UserWarning
             If the limits of the kernel keep f far below the scale of the targets, or if the weights
             do not look like counts.

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import StochasticSparseGPClassifier, StochasticSparseGPRegressor
@@ -44,3 +45,21 @@ def test_a_wave_in_one_column_is_found_beside_a_slope_in_another():
     model = StochasticSparseGPClassifier(n_inducing=100).fit(X[:3000], y[:3000])
     found, truth = model.predict_proba(X[3000:])[:, 1], expit(2.0 * f[3000:])
     assert np.abs(found - truth).mean() < 0.04
+
+
+@pytest.mark.parametrize("kind", [StochasticSparseGPRegressor, StochasticSparseGPClassifier])
+def test_a_function_that_the_kernel_cannot_have_is_reported(kind, rng):
+    X = rng.uniform(-3.0, 3.0, (1000, 1))
+    f = 3.0 * np.sin(4.0 * X[:, 0])
+    y = rng.rand(1000) < expit(f)
+    if kind is StochasticSparseGPRegressor:
+        y = f + rng.standard_normal(1000)
+    with pytest.warns(ConvergenceWarning, match="residuals of neighbouring rows are correlated"):
+        kind(1.0 * RBF(100.0, "fixed"), n_inducing=30).fit(X, y)
+
+
+def test_noise_is_not_taken_for_a_missing_function(rng):
+    X = rng.uniform(-3.0, 3.0, (1000, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StochasticSparseGPRegressor(n_inducing=30).fit(X, X[:, 0] + rng.standard_normal(1000))
