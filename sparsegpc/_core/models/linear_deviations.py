@@ -27,7 +27,8 @@ from sparsegpc._core.rows.sources import spaced_rows, take_rows
 FEW_ROWS = 5000
 # Linear deviations that are more likely by chance are not significant.
 LEAST_CHANCE = 1e-3
-# Smaller eigenvalues of G are rounding errors: relative to the largest one, and to A^T P A.
+# Smaller eigenvalues of G are rounding errors: relative to the largest one, and to A^T P A. So are
+# smaller deviations of columns, relative to their means.
 LEAST_EIGENVALUE, ROUNDING = 1e-9, 1e-12
 
 
@@ -56,7 +57,7 @@ def linear_deviations(model, evaluation):
     posterior = evaluation.posterior
     few = take_rows(model.X, spaced_rows(model.weight, FEW_ROWS), memory=np.inf)
     centre, deviation = few.mean(axis=0), few.std(axis=0)
-    varies = deviation > 0.0
+    varies = deviation > ROUNDING * np.abs(centre)
     if not varies.any():
         return None
     features = model.row_features(
@@ -96,11 +97,11 @@ def _components(features, X, columns, q, sites):
 
     squares, cross, h = features.sum(sums, X, sites.precision, sites.shift)
     half = solve_lower(q.LB, cross)
-    G, rounding = squares - half.T @ half, ROUNDING * squares.diagonal().max()
-    if not G[0, 0] > rounding:
+    G, rounding = squares - half.T @ half, ROUNDING * squares.diagonal()
+    if not G[0, 0] > rounding[0]:
         # There is no noise, so f explains all deviations.
         return np.empty((2, 0))
     shares = G[0, 1:] / G[0, 0]
     variances, vectors = np.linalg.eigh(G[1:, 1:] - np.outer(shares, G[0, 1:]))
-    kept = variances > max(LEAST_EIGENVALUE * variances[-1], rounding)
+    kept = variances > max(LEAST_EIGENVALUE * variances[-1], rounding[1:].max())
     return np.array([(h[1:] - shares * h[0]) @ vectors[:, kept], variances[kept]])

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.rows.near_copies import near_copies
+from sparsegpc._core.rows.near_copies import copied_rows
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # Number of rows whose neighbours are found, of those in a block, and of candidates for neighbours.
@@ -60,7 +60,7 @@ def distinct_rows(model, evaluation, most_rows):
     share = np.repeat([SAME_X, SAME_SHIFT], [X.shape[1], len(shifts)])
     tolerance = share * table.std(axis=0)
     varies = tolerance > 0.0
-    kept = ~near_copies(table[:, varies], tolerance[varies])
+    kept = np.unique(copied_rows(table[:, varies], tolerance[varies]))
     return X[kept], places[kept]
 
 

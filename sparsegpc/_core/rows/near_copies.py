@@ -4,27 +4,44 @@ import numpy as np
 
 # A row is compared with at most so many others that may be near.
 MOST_COMPARED = 100
+# Rows are copies only if there are at most MOST_MORE times as many of them with a tolerance that is
+# FURTHER times as large. Dense rows, some of which are near each other by chance, have far more.
+FURTHER, MOST_MORE = 10.0, 1.5
 
 
-def near_copies(table, tolerance):
-    """Return which rows of a table (N, D) nearly agree with one that is kept, a mask (N,).
+def copied_rows(table, tolerance):
+    """Return for each row of a table (N, D) the row that it is a copy of, (N,), or itself.
 
-    They differ from it by at most `tolerance` (D,), which is positive, in each column. The kept row
-    is an earlier one, and the rows that are kept do not agree nearly with each other, unless more
-    than `MOST_COMPARED` rows lie between them in a random direction.
+    A copy differs by at most `tolerance` (D,), which is positive, in each column. The row that it
+    is a copy of is an earlier one, and itself no copy.
     """
+    own = np.arange(len(table))
     # Large values would lose digits, so differences are those from the first row.
     scaled = (table - table[:1]) / tolerance
-    pairs, is_copy = _near_pairs(scaled), [False] * len(table)
+    found = _first_near_rows(scaled)
+    n_copies = (found < own).sum()
+    if n_copies and (_first_near_rows(scaled / FURTHER) < own).sum() <= MOST_MORE * n_copies:
+        return found
+    return own
+
+
+def _first_near_rows(scaled):
+    """Return for each row the first one that differs by at most one in each column, (N,).
+
+    Rows for which that is another one are not compared with later rows.
+    """
+    pairs, first_near = _near_pairs(scaled), list(range(len(scaled)))
     for first, second in pairs[np.lexsort(pairs.T[::-1])].tolist():
-        is_copy[second] |= not is_copy[first]
-    return np.array(is_copy, dtype=bool)
+        if first_near[first] == first and first_near[second] == second:
+            first_near[second] = first
+    return np.array(first_near, dtype=np.intp)
 
 
 def _near_pairs(scaled):
     """Return pairs of indices of rows, (n, 2), that differ by at most one in each column.
 
-    The first index of each pair is the smaller one.
+    The first index of each pair is the smaller one. Rows are not compared if more than
+    `MOST_COMPARED` lie between them in a random direction.
     """
     direction = np.random.RandomState(0).uniform(0.5, 1.0, scaled.shape[1])
     along = scaled @ direction

@@ -6,7 +6,7 @@ import numpy as np
 
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
-from sparsegpc._core.rows.near_copies import near_copies
+from sparsegpc._core.rows.near_copies import copied_rows
 from sparsegpc._core.rows.sources import RowSource, take_rows
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
@@ -36,14 +36,17 @@ class Targets(NamedTuple):
 
         Rows of a `RowSource` are not compared.
         """
-        weight = np.minimum(self.weight, 1.0)
         if isinstance(self.X, RowSource) or self.noise_variance is not None:
-            return self._replace(weight=weight)
+            return self._replace(weight=np.minimum(self.weight, 1.0))
         table = np.column_stack([self.X, self.y.T])
         shares = np.repeat([SAME_X, SAME_Y], [self.X.shape[1], len(self.y)])
-        middles = [weighted_median(values, weight) for values in table.T]
-        kept = ~near_copies(table, shares * deviations(table.T, weight, middles, robust=True))
-        return Targets(self.X[kept], self.y[:, kept], weight[kept], None, self.places[kept])
+        middles = [weighted_median(values, self.weight) for values in table.T]
+        scales = deviations(table.T, self.weight, middles, robust=True)
+        originals = copied_rows(table, shares * scales)
+        kept = np.unique(originals)
+        weight = np.bincount(originals, self.weight)[kept]
+        parts = self.X[kept], self.y[:, kept], np.minimum(weight, 1.0)
+        return Targets(*parts, None, self.places[kept])
 
 
 def merged_targets(X, y, sample_weight, noise_variance):

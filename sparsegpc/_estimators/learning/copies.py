@@ -4,7 +4,7 @@ Without noise the density of a target that is observed twice has no limit, so a 
 records outweigh all evidence of noise, whereas two measurements with noise hardly ever agree to the
 last digit. So if the noise vanishes, but not without the copies, the model is the one without them.
 Noise that depends on the row vanishes at the copies alone. Copies that were rounded differently
-hide noise as well if most rows have one.
+hide noise as well.
 """
 
 from typing import NamedTuple

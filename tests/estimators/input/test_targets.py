@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from sparsegpc._estimators.input.targets import merged_targets
 from tests.estimators.regression import NOISES, fixed_model, grid, model_of, quiet, two_waves, waves
 
 
@@ -94,3 +95,19 @@ def test_outputs_of_different_scales_are_equals_with_normalize_y():
     assert_allclose(scaled.kernel_.theta, plain.kernel_.theta, atol=1e-6)
     expected = plain.predict(grid()) * [1e-6, 1e6] + [1e3, -1e6]
     assert_allclose(scaled.predict(grid()) - [1e3, -1e6], expected - [1e3, -1e6], rtol=1e-2)
+
+
+def test_copies_but_for_rounding_count_with_their_weights_but_at_most_once(rng):
+    X, y = rng.randn(40, 3), rng.randn(40, 2)
+    all_X = np.concatenate([X, np.round(X[:20], 5)])
+    all_y = np.concatenate([y, np.round(y[:20], 4)])
+    weight = np.full(60, 0.4)
+    weight[[0, 45, 30]] = 2.0, 0.9, 3.0
+    found = merged_targets(all_X, all_y, weight, None).without_copies()
+    order = np.lexsort(X.T[::-1])
+    expected = np.repeat([0.8, 0.4], 20)
+    expected[[0, 5, 30]] = 1.0
+    assert_array_equal(found.places % 40, order)
+    assert_allclose(found.weight, expected[order])
+    assert_allclose(found.X, X[order], atol=1e-5)
+    assert_allclose(found.y, y[order].T, atol=1e-4)
