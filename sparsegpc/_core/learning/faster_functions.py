@@ -1,4 +1,4 @@
-"""Search once more, from short length scales, where a fast function was taken for noise.
+"""Search once more, from other starts, where a fast or steep function was taken for noise.
 
 A search that starts with long length scales may find only the slow part of f and take the rest for
 noise. But the deviations from the mean are then correlated at rows that are near each other, in all
@@ -79,7 +79,7 @@ def missed_slope_variance(model, result):
 
 
 def fit_faster(model, result, starts, selector, settings):
-    """Fit from `starts`, theta (P,) with short length scales, and return the better `FitResult`."""
+    """Fit from `starts`, theta (P,), as well, and return the better `FitResult`."""
     best = result
     if len(model.weight) >= FEWEST_ROWS:
         starts = _found_in_part(model, result, starts, selector, settings)

@@ -7,12 +7,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.all_rows import on_all_rows
-from sparsegpc._core.learning.faster_functions import (
-    fit_faster,
-    missed_group,
-    missed_slope_variance,
-    misses_fast_function,
-)
+from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import (
     FIRST_POINTS,
@@ -24,13 +19,8 @@ from sparsegpc._core.learning.more_points import (
 )
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.single_start import Start, fit_from
-from sparsegpc._estimators.kernels.initialization import (
-    faster_starts,
-    group_starts,
-    lengths_by_column,
-    steep_starts,
-)
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     named_selector,
@@ -41,7 +31,7 @@ from sparsegpc._estimators.learning.search import search
 
 
 def with_faster_function(fitted):
-    """Search from short length scales if a fast function was taken for noise.
+    """Search from other starts if a fast or steep function was taken for noise.
 
     Return the better `FittedProblem`; the given one if this was tried before.
     """
@@ -49,14 +39,17 @@ def with_faster_function(fitted):
     is_settled = fitted.sought_faster or (result.has_moved and not result.trivial)
     if is_settled or not fitted.problem.learns:
         return fitted
-    of_column, others = _faster_starts(fitted.problem, result)
+    # A function of a single column is better described by a main effect, if these were tried.
+    choice, spread = KernelChoice.of(fitted.problem.estimator), fitted.problem.spread
+    may_be_single = not choice.may_have_effects(spread)
+    of_column, others = missed_function_starts(fitted.problem, result, may_be_single)
     if of_column or others:
         fitted = _better_from(fitted, of_column, others)
     return fitted._replace(sought_faster=True)
 
 
 def _better_from(fitted, of_column, others):
-    """Return the better of a `FittedProblem` and fits from starts of short length scales.
+    """Return the better of a `FittedProblem` and fits from starts for missed functions.
 
     Those in `of_column` are for a function of a single column, for which twice as many points are
     tried, too.
@@ -111,28 +104,6 @@ def with_search_from(fitted, theta):
         # What was learned is usable.
         pass
     return fitted._replace(result=result).evaluated_last()
-
-
-def _faster_starts(problem, result):
-    """Return starts for the functions that deviations from a `FitResult` show, if any.
-
-    The first list holds those for a function of a single column.
-    """
-    hyperparameters, spread, theta = problem.hyperparameters, problem.spread, result.best.theta
-    if all(column is None for column in hyperparameters.columns):
-        return [], []
-    columns = list(lengths_by_column(hyperparameters, spread))
-    # A function of a single column is better described by a main effect, if these were tried.
-    has_effects = KernelChoice.of(problem.estimator).may_have_effects(spread)
-    group = missed_group(problem.model, result, columns, may_be_single=not has_effects)
-    of_group = [] if group is None else group_starts(hyperparameters, spread, theta, group)
-    is_missed = misses_fast_function(problem.model, result)
-    others = faster_starts(hyperparameters, spread, theta) if is_missed else []
-    slope_variance = missed_slope_variance(problem.model, result)
-    if slope_variance is not None:
-        others += steep_starts(hyperparameters, spread, slope_variance)
-    is_single = group is not None and len(group.columns) == 1
-    return (of_group, others) if is_single else ([], of_group + others)
 
 
 def with_more_points(fitted):

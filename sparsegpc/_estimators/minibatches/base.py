@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sparsegpc._core.learning.faster_functions import fit_faster, missed_group, misses_fast_function
+from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import FitResult, FitSettings
@@ -24,17 +24,11 @@ from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints, P
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
-from sparsegpc._estimators.kernels.initialization import (
-    faster_starts,
-    group_starts,
-    lengths_by_column,
-    shorter_lengths,
-    start_values,
-    weak_prior,
-)
+from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import Spread
+from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 from sparsegpc._estimators.learning.point_selection import (
     METHODS,
     check_inducing_points,
@@ -105,23 +99,11 @@ def learn_theta(first, n_inducing):
         shorter_lengths=shorter_lengths(hyperparameters, spread),
     )
     result = fit(first.model, starts, selector, settings)
-    others = _faster_starts(first, result)
-    if others:
-        result = fit_faster(first.model, result, others, selector, settings)
+    of_column, others = missed_function_starts(first, result, may_be_single=True)
+    if of_column or others:
+        found = [*of_column, *others]
+        result = fit_faster(first.model, result, found, selector, settings)
     return result.best.theta
-
-
-def _faster_starts(first, result):
-    """Return starts for a function that a `FitResult` took for noise, if any."""
-    hyperparameters, spread, theta = first.hyperparameters, first.spread, result.best.theta
-    if all(column is None for column in hyperparameters.columns):
-        return []
-    columns = list(lengths_by_column(hyperparameters, spread))
-    group = missed_group(first.model, result, columns, may_be_single=True)
-    found = [] if group is None else group_starts(hyperparameters, spread, theta, group)
-    if misses_fast_function(first.model, result):
-        found += faster_starts(hyperparameters, spread, theta)
-    return found
 
 
 @with_parameters

@@ -14,7 +14,7 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._estimators.learning import after_search
+from sparsegpc._estimators.learning import after_search, missed_functions
 from tests.estimators.simple_kernel import SIMPLE
 
 
@@ -112,13 +112,13 @@ def test_a_fast_function_of_a_few_of_many_columns_is_found(f, labels, rng):
 def test_a_faster_function_is_looked_for_once_in_what_is_kept(options, rng, monkeypatch):
     X = rng.randn(200, 3)
     y = X.prod(axis=1) + 0.1 * rng.randn(200)
-    seen, missed_group = [], after_search.missed_group
+    seen, missed_group = [], missed_functions.missed_group
 
     def counted(model, result, *args, **more):
         seen.append(result.best.theta)
         return missed_group(model, result, *args, **more)
 
-    monkeypatch.setattr(after_search, "missed_group", counted)
+    monkeypatch.setattr(missed_functions, "missed_group", counted)
     fitted = SparseGPRegressor(n_inducing=60, **options).fit(X, y)
     assert fitted.noise_variance_ is not None
     assert len(seen) == len({theta.tobytes() for theta in seen})

@@ -1,0 +1,36 @@
+"""Starts for functions that a fit took for noise, as its deviations show."""
+
+from sparsegpc._core.learning.faster_functions import (
+    missed_group,
+    missed_slope_variance,
+    misses_fast_function,
+)
+from sparsegpc._estimators.kernels.initialization import (
+    faster_starts,
+    group_starts,
+    lengths_by_column,
+    steep_starts,
+)
+
+
+def missed_function_starts(problem, result, may_be_single):
+    """Return starts for the functions that deviations from a `FitResult` show, if any.
+
+    `problem` has the ``model``, the ``hyperparameters`` and the ``spread`` of the rows. The first
+    list holds the starts for a function of a single column, which is looked for if there are no
+    others or it `may_be_single`.
+    """
+    model, hyperparameters, spread = problem.model, problem.hyperparameters, problem.spread
+    if all(column is None for column in hyperparameters.columns):
+        return [], []
+    theta, columns = result.best.theta, list(lengths_by_column(hyperparameters, spread))
+    group = missed_group(model, result, columns, may_be_single)
+    of_group = [] if group is None else group_starts(hyperparameters, spread, theta, group)
+    others = []
+    if misses_fast_function(model, result):
+        others += faster_starts(hyperparameters, spread, theta)
+    slope_variance = missed_slope_variance(model, result)
+    if slope_variance is not None:
+        others += steep_starts(hyperparameters, spread, slope_variance)
+    is_single = group is not None and len(group.columns) == 1
+    return (of_group, others) if is_single else ([], of_group + others)
