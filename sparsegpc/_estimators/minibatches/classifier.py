@@ -16,9 +16,14 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows, refuse_overflow
+from sparsegpc._estimators.messages.fit_warnings import FitWarning
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood
+
+# Rows of a stream are not in random order if this fraction of them would have to change their class
+# to have the shares of the classes in earlier rows. Both must have ENOUGH_WEIGHT.
+DIFFERENT, ENOUGH_WEIGHT = 0.5, 20.0
 
 
 @with_parameters
@@ -171,6 +176,12 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             As in `fit`; if `classes` is missing in the first call, differs from it later or, with
             "ordinal-logit", is not sorted; if `y` holds another label, or if `class_weight` is
             "balanced".
+
+        Warns
+        -----
+        UserWarning
+            If `memory` is None and the shares of the classes are far from those in earlier rows, as
+            in rows that are sorted by label.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -178,6 +189,24 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
                 "blocks: give a dict of a factor for each class, or use fit"
             )
         return self._partial_fit(X, y, sample_weight, classes)
+
+    def _learn_all(self, X, codes, weight, progress):
+        self._class_totals = self._totals(codes, weight)
+        return super()._learn_all(X, codes, weight, progress)
+
+    def _learn_block(self, X, codes, weight, progress):
+        now = self._totals(codes, weight)
+        before = self._class_totals if hasattr(self, "kernel_") else np.zeros_like(now)
+        found = super()._learn_block(X, codes, weight, progress)
+        self._class_totals = before + now
+        # The rows that are kept are learned from in random order.
+        if self.memory is None and self._first_rows is None:
+            found = found + _order_warnings(self.classes_, before, now)
+        return found
+
+    def _totals(self, codes, weight):
+        """Return the total weight of each class, shape (n_classes,)."""
+        return np.bincount(codes, weight, minlength=len(self.classes_))
 
     def _shuffled(self, codes, rng):
         # The rows that come first have all classes.
@@ -216,3 +245,24 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
                 "SparseGPClassifier, which fits one model for each class"
             )
         return likelihood.for_classes(n_classes)
+
+
+def _order_warnings(classes, before, now):
+    """Return a list with a `FitWarning` if rows of a stream are not in random order.
+
+    `before` and `now` (n_classes,) are the total weights of the classes in earlier rows and in
+    those of this call.
+    """
+    if min(before.sum(), now.sum()) < ENOUGH_WEIGHT:
+        return []
+    earlier, recent = before / before.sum(), now / now.sum()
+    change = np.abs(recent - earlier)
+    if 0.5 * change.sum() < DIFFERENT:
+        return []
+    k = int(change.argmax())
+    text = (
+        f"the class {classes[k]} has a share of {recent[k]:.2g} in the rows of this call and of "
+        f"{earlier[k]:.2g} in all earlier ones, so they are not in random order: shuffle rows that "
+        "are sorted by label, or set memory if the classes change over time"
+    )
+    return [FitWarning(UserWarning, text)]

@@ -349,6 +349,7 @@ def test_of_many_classes_those_that_have_not_occurred_are_equally_probable(rng):
     assert np.all(found[:, 2:] > 1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:the class 0 has a share of 0")
 def test_a_class_that_comes_late_is_learned(rng):
     model = StochasticSparseGPClassifier(n_inducing=5, batch_size=10)
     model.partial_fit(rng.randn(1000, 2), np.zeros(1000), classes=[0, 1])
@@ -387,3 +388,50 @@ def test_a_rare_class_costs_no_more_than_its_frequency_tells(rng):
         model.partial_fit(X[k : k + 1], y[k : k + 1])
     assert np.mean(losses) < np.mean(references) + 0.1
     assert max(losses) < max(references) + 1.0
+
+
+def of_two_classes(n, rng):
+    X = rng.randn(n, 2)
+    return X, (X[:, 0] + 0.5 * rng.randn(n) > 0.0).astype(int)
+
+
+def learned_in_blocks(model, X, y, size=500):
+    for start in range(0, len(y), size):
+        rows = slice(start, start + size)
+        model.partial_fit(X[rows], y[rows], classes=[0, 1])
+    return model
+
+
+SHORT = {"n_inducing": 10, "learning_rate": 0.0}
+
+
+def test_labels_in_order_are_reported(rng):
+    X, y = of_two_classes(5000, rng)
+    order = np.argsort(y, kind="stable")
+    # After all rows of the first class.
+    model = learned_in_blocks(
+        StochasticSparseGPClassifier(**SHORT), X[order[:2500]], y[order[:2500]]
+    )
+    with pytest.warns(UserWarning, match="the class 0 has a share of 0 in the rows of this call"):
+        model.partial_fit(X[order[-500:]], y[order[-500:]])
+    # The memory says that classes may change.
+    recent = StochasticSparseGPClassifier(memory=2000, **SHORT)
+    learned_in_blocks(recent, X[order], y[order])
+
+
+def test_labels_in_order_are_reported_after_a_fit_to_all_rows(rng):
+    X, y = of_two_classes(200, rng)
+    model = StochasticSparseGPClassifier(n_epochs=0, **SHORT).fit(X, y)
+    with pytest.warns(UserWarning, match="the class 1 has a share of 1 in .* and of 0.4"):
+        model.partial_fit(X[y == 1], y[y == 1])
+
+
+def test_labels_in_random_order_are_not_reported(rng):
+    X, y = of_two_classes(4000, rng)
+    y[:] = rng.uniform(size=4000) < 0.01
+    learned_in_blocks(StochasticSparseGPClassifier(**SHORT), X, y)
+    # Nor are blocks of few rows, or the first rows, which are learned from in random order.
+    few = learned_in_blocks(StochasticSparseGPClassifier(**SHORT), X[:2500], y[:2500])
+    few.partial_fit(X[:19], np.ones(19, dtype=int))
+    order = np.argsort(y[:1500], kind="stable")
+    learned_in_blocks(StochasticSparseGPClassifier(**SHORT), X[order], y[order], 10)
