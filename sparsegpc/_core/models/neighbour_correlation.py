@@ -5,16 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.rows.near_copies import copied_rows
+from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # Number of rows whose neighbours are found, of those in a block, and of candidates for neighbours.
 CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
 # A correlation is significant from this many standard errors on.
 LEAST_ERRORS = 4.0
-# Rows are copies of each other, with the same noise, if their columns and the shifts of their sites
-# differ by less than these fractions of the standard deviations.
-SAME_X, SAME_SHIFT = 1e-4, 1e-3
 
 
 class NeighbourCorrelation(NamedTuple):
@@ -52,12 +49,15 @@ def neighbour_correlation(model, evaluation):
 
 
 def distinct_rows(model, evaluation, most_rows):
-    """Return some rows (n, D) that are not copies but for rounding, and their places (n,)."""
+    """Return some rows (n, D) without copies, and their places (n,).
+
+    Copies but for rounding have the same noise. Shifts of the sites stand for the targets.
+    """
     places = spaced_rows(model.weight, most_rows)
     X = take_rows(model.X, places, memory=np.inf)
     shifts = [solution.sites.shift[places] for solution in evaluation.solutions]
     table = np.column_stack([X, *shifts])
-    share = np.repeat([SAME_X, SAME_SHIFT], [X.shape[1], len(shifts)])
+    share = np.repeat([SAME_X, SAME_Y], [X.shape[1], len(shifts)])
     tolerance = share * table.std(axis=0)
     varies = tolerance > 0.0
     kept = np.unique(copied_rows(table[:, varies], tolerance[varies]))

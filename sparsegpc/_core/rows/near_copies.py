@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Rows agree but for rounding if their columns, and their targets, differ by at most these fractions
+# of the standard deviations.
+SAME_X, SAME_Y = 1e-4, 1e-3
 # A row is compared with at most so many others that may be near.
 MOST_COMPARED = 100
 # Rows are copies only if there are at most MOST_MORE times as many of them with a tolerance that is

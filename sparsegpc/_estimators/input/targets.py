@@ -6,17 +6,13 @@ import numpy as np
 
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
-from sparsegpc._core.rows.near_copies import copied_rows
+from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
 from sparsegpc._core.rows.sources import RowSource, take_rows
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     check_weights,
     refuse_overflow,
 )
-
-# Rows whose columns and targets differ by less than these fractions of their robust standard
-# deviations agree but for rounding.
-SAME_X, SAME_Y = 1e-4, 1e-3
 
 
 class Targets(NamedTuple):
