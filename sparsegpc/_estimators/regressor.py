@@ -14,7 +14,7 @@ from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.copies import learn_rows
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
-from sparsegpc._estimators.messages.fit_warnings import repetition_warnings
+from sparsegpc._estimators.messages.fit_warnings import outlier_warnings, repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
@@ -176,7 +176,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         UserWarning
             If one column hides the others, with a common length scale; if the limits of the kernel
             keep f far below the scale of the targets, or outputs of different scales share a
-            kernel; if more than 30 % of the targets are equal, with Student-t noise; if rows that
+            kernel; if more than 30 % of the targets are equal, with Student-t noise; if the
+            residuals look like those of outliers, with the same noise at all rows; if rows that
             repeat others hid the noise and were counted once; or if the weights do not look like
             counts: not whole numbers, with a mean below a half or above 2.
         """
@@ -232,6 +233,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         if builder.has_outliers:
             rows = targets.without_copies() if learned.n_left_out else targets
             found += repetition_warnings(rows.y, rows.weight)
+        elif self.noise_variance_ is not None:
+            fitted = learned.fitted
+            found += outlier_warnings(fitted.problem.model, fitted.result.best)
         return found
 
     def _observation_at(self, evaluation, model):

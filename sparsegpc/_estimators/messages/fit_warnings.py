@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.learning.faster_functions import missed_correlation
+from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
+from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
@@ -18,6 +20,11 @@ COSTLY_JITTER = 1e-2
 # If more than this fraction of the targets is equal, Student-t noise may take all others for
 # outliers.
 LARGE_SHARE = 0.3
+# A fit with the same noise at all rows warns if the deviation of residuals is OUTLYING times what
+# most of them suggest, and is not NEGLIGIBLE beside that of the targets.
+OUTLYING, NEGLIGIBLE = 4.0, 0.01
+# The number of rows whose residuals count.
+SOME_ROWS = 5000
 # A fit warns if the correlation of deviations at neighbouring rows is larger than this.
 CORRELATED = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
@@ -101,6 +108,32 @@ def copy_warnings(n_copies):
         "records before fitting; if the targets are exact, give them a fixed small noise"
     )
     return [FitWarning(UserWarning, text)]
+
+
+def outlier_warnings(model, evaluation):
+    """Return a list with a `FitWarning` for each output with outliers.
+
+    This is for Gaussian noise with the same variance at all rows.
+    """
+    places, found = spaced_rows(model.weight, SOME_ROWS), []
+    weight = model.weight[places]
+    mean = evaluation.posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
+    for y, f in zip(model.targets, mean, strict=True):
+        target = y["mean"][places]
+        residual = target - f
+        usual = robust_deviation(residual, weight, weighted_median(residual, weight))
+        deviation, spread = (
+            float(np.sqrt(weight @ values**2 / weight.sum()))
+            for values in (residual, target - target.mean())
+        )
+        if deviation > OUTLYING * usual and deviation > NEGLIGIBLE * spread:
+            text = (
+                f"the standard deviation of the residuals is {deviation / usual:.1f} times what "
+                'most of them suggest: if a few targets are outliers, set noise="student-t", and '
+                'if the noise depends on X, set noise="auto"'
+            )
+            found.append(FitWarning(UserWarning, text))
+    return found
 
 
 def repetition_warnings(y, weight):

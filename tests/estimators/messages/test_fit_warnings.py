@@ -431,3 +431,19 @@ def test_a_constant_function_of_light_rows_is_blamed_on_their_weights():
     assert "the learned function is constant" in text
     assert f"weights of {len(y)} rows add up to 1 rows" in text
     assert "scale its columns" not in text
+
+
+def test_outliers_are_reported_with_the_noise_that_suits_them(rng):
+    X = rng.uniform(-2.0, 2.0, (200, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.randn(200)
+    assert warnings_of(SparseGPRegressor(n_inducing=40), X, y) == []
+    outlying = y.copy()
+    outlying[:8] += 20.0 * rng.randn(8)
+    for model in (SparseGPRegressor(n_inducing=40), SparseGPRegressor(1.0 * RBF(), n_inducing=40)):
+        texts = [text for _, text, _ in warnings_of(model, X, outlying)]
+        assert sum('set noise="student-t"' in text for text in texts) == 1
+    both = np.column_stack([y, outlying])
+    texts = [text for _, text, _ in warnings_of(SparseGPRegressor(n_inducing=40), X, both)]
+    assert sum('set noise="student-t"' in text for text in texts) == 1
+    robust = SparseGPRegressor(n_inducing=40, noise="student-t")
+    assert not any("residuals" in text for _, text, _ in warnings_of(robust, X, outlying))
