@@ -235,7 +235,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             found += repetition_warnings(rows.y, rows.weight)
         elif self.noise_variance_ is not None:
             fitted = learned.fitted
-            found += outlier_warnings(fitted.problem.model, fitted.result.best)
+            found += outlier_warnings(fitted.problem.model, fitted.result.best, self.noise)
         return found
 
     def _observation_at(self, evaluation, model):

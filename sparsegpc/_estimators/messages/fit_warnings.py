@@ -110,11 +110,14 @@ def copy_warnings(n_copies):
     return [FitWarning(UserWarning, text)]
 
 
-def outlier_warnings(model, evaluation):
+def outlier_warnings(model, evaluation, noise):
     """Return a list with a `FitWarning` for each output with outliers.
 
-    This is for Gaussian noise with the same variance at all rows.
+    This is for Gaussian noise with the same variance at all rows. `noise` is the parameter.
     """
+    remedy = 'if a few targets are outliers, set noise="student-t"'
+    if noise != "auto":
+        remedy += ', and if the noise depends on X, set noise="auto"'
     places, found = spaced_rows(model.weight, SOME_ROWS), []
     weight = model.weight[places]
     mean = evaluation.posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
@@ -129,8 +132,7 @@ def outlier_warnings(model, evaluation):
         if deviation > OUTLYING * usual and deviation > NEGLIGIBLE * spread:
             text = (
                 f"the standard deviation of the residuals is {deviation / usual:.1f} times what "
-                'most of them suggest: if a few targets are outliers, set noise="student-t", and '
-                'if the noise depends on X, set noise="auto"'
+                f"most of them suggest: {remedy}"
             )
             found.append(FitWarning(UserWarning, text))
     return found
