@@ -233,7 +233,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         if builder.has_outliers:
             rows = targets.without_copies() if learned.n_left_out else targets
             found += repetition_warnings(rows.y, rows.weight)
-        elif self.noise_variance_ is not None:
+        elif self.noise_variance_ is not None and learned.fitted.problem.learns:
             fitted = learned.fitted
             found += outlier_warnings(fitted.problem.model, fitted.result.best, self.noise)
         return found

@@ -23,8 +23,8 @@ LARGE_SHARE = 0.3
 # A fit with the same noise at all rows warns if the deviation of residuals is OUTLYING times what
 # most of them suggest, and is not NEGLIGIBLE beside that of the targets.
 OUTLYING, NEGLIGIBLE = 4.0, 0.01
-# The number of rows whose residuals count.
-SOME_ROWS = 5000
+# The number of rows whose residuals count, and the fewest that tell which are usual.
+SOME_ROWS, FEWEST_ROWS = 5000, 30
 # A fit warns if the correlation of deviations at neighbouring rows is larger than this.
 CORRELATED = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
@@ -119,6 +119,8 @@ def outlier_warnings(model, evaluation, noise):
     if noise != "auto":
         remedy += ', and if the noise depends on X, set noise="auto"'
     places, found = spaced_rows(model.weight, SOME_ROWS), []
+    if len(places) < FEWEST_ROWS:
+        return found
     weight = model.weight[places]
     mean = evaluation.posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
     for y, f in zip(model.targets, mean, strict=True):

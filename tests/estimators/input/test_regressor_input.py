@@ -153,6 +153,7 @@ CAUSES = (
     "the bound still rises where hyperparameters meet their limits",
     "has standard deviation",
     "blur predictions",
+    "the standard deviation of the residuals is",
 )
 
 

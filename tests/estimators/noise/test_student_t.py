@@ -59,6 +59,7 @@ def test_intervals_cover_as_they_say(fitted):
 
 
 @quiet
+@pytest.mark.filterwarnings("ignore:the standard deviation of the residuals is")
 def test_gross_outliers_hardly_move_the_prediction():
     X, y, f = outlying(df=200.0)
     clean = model_of().fit(X, y)
