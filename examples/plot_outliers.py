@@ -33,7 +33,8 @@ y[wrong] += rng.choice([-1.0, 1.0], 12, p=[0.25, 0.75]) * rng.uniform(1.0, 4.0, 
 # Gaussian and Student-t noise
 # ----------------------------
 # The error is that of the predicted function. The bound on the log marginal likelihood tells which
-# noise suits the data better, without knowledge of the truth.
+# noise suits the data better, without knowledge of the truth. With Gaussian noise, a warning says
+# that the residuals look like those of outliers.
 x = np.linspace(0.0, 6.0, 300)
 models = {
     "Gaussian noise": SparseGPRegressor().fit(X, y),
