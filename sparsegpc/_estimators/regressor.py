@@ -234,8 +234,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             rows = targets.without_copies() if learned.n_left_out else targets
             found += repetition_warnings(rows.y, rows.weight)
         elif self.noise_variance_ is not None and learned.fitted.problem.learns:
-            fitted = learned.fitted
-            found += outlier_warnings(fitted.problem.model, fitted.result.best, self.noise)
+            found += outlier_warnings(learned.fitted)
         return found
 
     def _observation_at(self, evaluation, model):

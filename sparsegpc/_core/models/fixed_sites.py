@@ -65,10 +65,7 @@ def _auto(model, *with_pass):
 
 def at_fixed_sites(model, evaluation):
     """Return the `RowFeatures`, and the sites of each function with their optimal q(u)."""
-    posterior = evaluation.posterior
-    features = model.row_features(
-        posterior.kernel, posterior.theta, posterior.Z, jitter=posterior.jitter
-    )
+    features = model.features_of(evaluation.posterior)
     outputs = [(solution.sites, solution.posterior) for solution in evaluation.solutions]
     if not model.likelihood.has_fixed_sites:
         outputs = [

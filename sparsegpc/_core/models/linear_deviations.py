@@ -54,15 +54,12 @@ def linear_deviations(model, evaluation):
 
     Cost N (M + D) (M + K D) for K functions.
     """
-    posterior = evaluation.posterior
     few = take_rows(model.X, spaced_rows(model.weight, FEW_ROWS), memory=np.inf)
     centre, deviation = few.mean(axis=0), few.std(axis=0)
     varies = deviation > ROUNDING * np.abs(centre)
     if not varies.any():
         return None
-    features = model.row_features(
-        model.kernel, model.kernel_theta(evaluation.theta), posterior.Z, jitter=posterior.jitter
-    )
+    features = model.features_of(evaluation.posterior)
 
     def columns(X):
         """Return the columns in units of their deviations, after a column of ones."""
@@ -71,7 +68,7 @@ def linear_deviations(model, evaluation):
 
     parts = [
         _components(features, Table(model.X), columns, q, solution.sites)
-        for q, solution in zip(posterior.functions, evaluation.solutions, strict=True)
+        for q, solution in zip(evaluation.posterior.functions, evaluation.solutions, strict=True)
     ]
     components, variances = np.concatenate(parts, axis=1)
     if not len(variances):

@@ -151,9 +151,7 @@ class SparseModel:
         """
         if self.likelihood.has_fixed_sites:
             return self.initial_state()
-        features = self.row_features(
-            self.kernel, self.kernel_theta(theta), posterior.Z, jitter=posterior.jitter
-        )
+        features = self.features_of(posterior)
         # `block` must not refer to self, or all rows would be sent to the workers with it.
         slack, functions = scales_for(self.likelihood, self.slack), posterior.functions
         likelihoods = self.likelihoods(theta)
@@ -243,6 +241,11 @@ class SparseModel:
         options = {**self._row_options, "memory": share * self._row_options["memory"]}
         blocks = row_blocks(self.X, len(Z), **options)
         return RowFeatures(blocks, kernel, kernel_theta, Z, self.X, jitter=jitter)
+
+    def features_of(self, posterior):
+        """Return the `RowFeatures` at the hyperparameters and the points of a `Posterior`."""
+        kernel, theta, Z, jitter = posterior.kernel, posterior.theta, posterior.Z, posterior.jitter
+        return self.row_features(kernel, theta, Z, jitter=jitter)
 
     def evaluate(
         self,

@@ -36,7 +36,7 @@ class Targets(NamedTuple):
             return self._replace(weight=np.minimum(self.weight, 1.0))
         table = np.column_stack([self.X, self.y.T])
         shares = np.repeat([SAME_X, SAME_Y], [self.X.shape[1], len(self.y)])
-        middles = [weighted_median(values, self.weight) for values in table.T]
+        middles = centres(table.T, self.weight, robust=True)
         scales = deviations(table.T, self.weight, middles, robust=True)
         originals = copied_rows(table, shares * scales)
         kept = np.unique(originals)

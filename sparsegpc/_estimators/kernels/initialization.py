@@ -137,12 +137,13 @@ def steep_starts(hyperparameters, spread, slope_variance):
     `slope_variance` is the prior variance of its slopes, for columns of variance one. The list that
     holds the start is empty if the kernel has no variance.
     """
-    theta, has_variance = _with_lengths(hyperparameters, spread), False
-    for k, entry in enumerate(hyperparameters.entries):
-        if entry.is_variance and entry.effect is None:
-            # The slopes of a smooth function have its variance over the squared length scale.
-            theta[k], has_variance = np.log(2.0 * spread.n_varying * slope_variance), True
-    return _unlike([], [theta], hyperparameters.bounds) if has_variance else []
+    theta, entries = _with_lengths(hyperparameters, spread), hyperparameters.entries
+    places = [k for k, entry in enumerate(entries) if entry.is_variance and entry.effect is None]
+    if not places:
+        return []
+    # The slopes of a smooth function have its variance over the squared length scale.
+    theta[places] = np.log(2.0 * spread.n_varying * slope_variance)
+    return [np.clip(theta, *hyperparameters.bounds.T)]
 
 
 def weak_prior(hyperparameters, spread):

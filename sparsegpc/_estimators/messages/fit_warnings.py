@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.learning.faster_functions import missed_correlation
-from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
+from sparsegpc._estimators.input.targets import centres, deviations
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
@@ -110,34 +110,32 @@ def copy_warnings(n_copies):
     return [FitWarning(UserWarning, text)]
 
 
-def outlier_warnings(model, evaluation, noise):
-    """Return a list with a `FitWarning` for each output with outliers.
+def outlier_warnings(fitted):
+    """Return a list with a `FitWarning` for each output of a `FittedProblem` with outliers.
 
-    This is for Gaussian noise with the same variance at all rows. `noise` is the parameter.
+    This is for Gaussian noise with the same variance at all rows.
     """
-    remedy = 'if a few targets are outliers, set noise="student-t"'
-    if noise != "auto":
-        remedy += ', and if the noise depends on X, set noise="auto"'
-    places, found = spaced_rows(model.weight, SOME_ROWS), []
+    model, posterior = fitted.problem.model, fitted.result.best.posterior
+    places = spaced_rows(model.weight, SOME_ROWS)
     if len(places) < FEWEST_ROWS:
-        return found
-    weight = model.weight[places]
-    mean = evaluation.posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
-    for y, f in zip(model.targets, mean, strict=True):
-        target = y["mean"][places]
-        residual = target - f
-        usual = robust_deviation(residual, weight, weighted_median(residual, weight))
-        deviation, spread = (
-            float(np.sqrt(weight @ values**2 / weight.sum()))
-            for values in (residual, target - target.mean())
+        return []
+    remedy = 'if a few targets are outliers, set noise="student-t"'
+    if fitted.problem.estimator.noise != "auto":
+        remedy += ', and if the noise depends on X, set noise="auto"'
+    weight, targets = model.weight[places], np.stack([y["mean"][places] for y in model.targets])
+    residuals = targets - posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
+    usual = deviations(residuals, weight, centres(residuals, weight, robust=True), robust=True)
+    ratios = deviations(residuals, weight, np.zeros(len(residuals))) / usual
+    spreads = deviations(targets, weight, targets.mean(axis=1))
+    return [
+        FitWarning(
+            UserWarning,
+            f"the standard deviation of the residuals is {ratio:.1f} times what most of them "
+            f"suggest: {remedy}",
         )
-        if deviation > OUTLYING * usual and deviation > NEGLIGIBLE * spread:
-            text = (
-                f"the standard deviation of the residuals is {deviation / usual:.1f} times what "
-                f"most of them suggest: {remedy}"
-            )
-            found.append(FitWarning(UserWarning, text))
-    return found
+        for ratio, size, spread in zip(ratios, ratios * usual, spreads, strict=True)
+        if ratio > OUTLYING and size > NEGLIGIBLE * spread
+    ]
 
 
 def repetition_warnings(y, weight):
