@@ -395,13 +395,6 @@ def of_two_classes(n, rng):
     return X, (X[:, 0] + 0.5 * rng.randn(n) > 0.0).astype(int)
 
 
-def learned_in_blocks(model, X, y, size=500):
-    for start in range(0, len(y), size):
-        rows = slice(start, start + size)
-        model.partial_fit(X[rows], y[rows], classes=[0, 1])
-    return model
-
-
 SHORT = {"n_inducing": 10, "learning_rate": 0.0}
 
 
@@ -409,14 +402,13 @@ def test_labels_in_order_are_reported(rng):
     X, y = of_two_classes(5000, rng)
     order = np.argsort(y, kind="stable")
     # After all rows of the first class.
-    model = learned_in_blocks(
-        StochasticSparseGPClassifier(**SHORT), X[order[:2500]], y[order[:2500]]
-    )
+    first = order[:2500]
+    model = stream(StochasticSparseGPClassifier(**SHORT), X[first], y[first], 500)
     with pytest.warns(UserWarning, match="the class 0 has a share of 0 in the rows of this call"):
         model.partial_fit(X[order[-500:]], y[order[-500:]])
     # The memory says that classes may change.
     recent = StochasticSparseGPClassifier(memory=2000, **SHORT)
-    learned_in_blocks(recent, X[order], y[order])
+    stream(recent, X[order], y[order], 500)
 
 
 def test_labels_in_order_are_reported_after_a_fit_to_all_rows(rng):
@@ -429,9 +421,9 @@ def test_labels_in_order_are_reported_after_a_fit_to_all_rows(rng):
 def test_labels_in_random_order_are_not_reported(rng):
     X, y = of_two_classes(4000, rng)
     y[:] = rng.uniform(size=4000) < 0.01
-    learned_in_blocks(StochasticSparseGPClassifier(**SHORT), X, y)
+    stream(StochasticSparseGPClassifier(**SHORT), X, y, 500)
     # Nor are blocks of few rows, or the first rows, which are learned from in random order.
-    few = learned_in_blocks(StochasticSparseGPClassifier(**SHORT), X[:2500], y[:2500])
+    few = stream(StochasticSparseGPClassifier(**SHORT), X[:2500], y[:2500], 500)
     few.partial_fit(X[:19], np.ones(19, dtype=int))
     order = np.argsort(y[:1500], kind="stable")
-    learned_in_blocks(StochasticSparseGPClassifier(**SHORT), X[order], y[order], 10)
+    stream(StochasticSparseGPClassifier(**SHORT), X[order], y[order], 10)
