@@ -1,5 +1,7 @@
 """The default kernel is a Matérn or a Laplacian kernel where a function is not smooth."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -26,6 +28,16 @@ def thresholds():
     return X, y
 
 
+def rough():
+    return draw(Matern(0.8, nu=1.5))
+
+
+@cache
+def fitted(kernel=None, data=rough):
+    """Return a regressor of `data`; not to be changed."""
+    return SparseGPRegressor(kernel).fit(*data())
+
+
 def objective(model):
     return model.lower_bound_ + model.log_prior_
 
@@ -41,9 +53,12 @@ def is_rough(model):
     ids=["default", "number", "uniform", "auto"],
 )
 def test_a_rough_function_has_a_matern_kernel(parameters, difference):
-    X, y = draw(Matern(0.8, nu=1.5))
-    model = SparseGPRegressor(**parameters).fit(X, y)
-    given = {name: SparseGPRegressor(name, **parameters).fit(X, y) for name in ("rbf", "matern32")}
+    X, y = rough()
+
+    def fit_of(name):
+        return SparseGPRegressor(name, **parameters).fit(X, y) if parameters else fitted(name)
+
+    model, given = fit_of(None), {name: fit_of(name) for name in ("rbf", "matern32")}
     assert is_rough(model)
     assert objective(model) > objective(given["rbf"]) + 1.0
     assert objective(model) == pytest.approx(objective(given["matern32"]), abs=difference)
@@ -76,7 +91,7 @@ def test_a_function_with_thresholds_of_columns_has_a_laplacian_kernel():
     model = SparseGPRegressor().fit(X, y)
     assert "Laplacian" in str(model.kernel_)
     for name in ("rbf", "matern32"):
-        assert objective(model) > objective(SparseGPRegressor(name).fit(X, y)) + 3.0
+        assert objective(model) > objective(fitted(name, thresholds)) + 3.0
     before = objective(model)
     model.set_params(warm_start=True).fit(X, y)
     assert "Laplacian" in str(model.kernel_)
@@ -144,7 +159,7 @@ def stopped_fit(X, y, stop_at):
 
 def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
     X, y = draw(Matern(0.8, nu=1.5))
-    model = stopped_fit(X, y, SparseGPRegressor("rbf").fit(X, y).n_evaluations_)
+    model = stopped_fit(X, y, fitted("rbf").n_evaluations_)
     assert not is_rough(model)
     model.set_params(callback=None).fit(X, y)
     assert is_rough(model)
@@ -152,7 +167,7 @@ def test_a_warm_start_tries_it_if_the_last_fit_was_stopped_before():
 
 def test_a_warm_start_tries_the_next_one_if_the_last_fit_was_stopped_before():
     X, y = thresholds()
-    model = stopped_fit(X, y, SparseGPRegressor("rbf").fit(X, y).n_evaluations_ + 10)
+    model = stopped_fit(X, y, fitted("rbf", thresholds).n_evaluations_ + 10)
     assert is_rough(model)
     model.set_params(callback=None).fit(X, y)
     assert "Laplacian" in str(model.kernel_)
