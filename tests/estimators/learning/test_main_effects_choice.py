@@ -112,13 +112,12 @@ def test_a_wave_of_two_columns_is_found_before_effects_beside_it_are_judged():
     assert np.sqrt(np.mean((model.predict(others) - f(others)) ** 2)) < 0.2
 
 
-@pytest.mark.parametrize("slope", [1.0, -2.0])
-def test_a_line_leaves_the_interaction_of_other_columns(slope):
+def test_a_line_leaves_the_interaction_of_other_columns():
     # From the fit without effects, and from sums of them beside a weak interaction, nothing is
     # gained.
     rng = np.random.RandomState(2)
     X = rng.randn(800, 8)
-    f = np.sin(3.0 * (X[:, 0] - X[:, 1])) + slope * X[:, 2]
+    f = np.sin(3.0 * (X[:, 0] - X[:, 1])) - 2.0 * X[:, 2]
     model = SparseGPRegressor("rbf", tol=1e-3).fit(X[:400], f[:400] + 0.3 * rng.randn(400))
     assert has_effects(model)
     assert np.sqrt(np.mean((model.predict(X[400:]) - f[400:]) ** 2)) < 0.25
