@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.usefixtures("quick_batches"),
 ]
 
-QUICK = {"n_inducing": 8, "max_iter": 1, "max_reselections": 0, "tol": 0.1}
+QUICK = {"n_inducing": 8, "max_iter": 1, "max_reselections": 0, "tol": 0.1, "main_effects": False}
 N_THREADS = 4
 # Seconds after which what should have ended is said to hang.
 PATIENCE = 300

@@ -22,15 +22,19 @@ CASES = {
     "two classes": (SparseGPClassifier(n_inducing=10, max_iter=10), X_IRIS, TWO),
     "three classes": (SparseGPClassifier(n_inducing=10, max_iter=10), X_IRIS, Y_IRIS),
     "linear": (SparseGPClassifier(DotProduct(), n_inducing=10, max_iter=10), X_IRIS, Y_IRIS),
-    "dirichlet": (SparseGPClassifier(likelihood="dirichlet", n_inducing=10), X_IRIS, Y_IRIS),
-    "minibatches of labels": (StochasticSparseGPClassifier(n_inducing=10), X_IRIS, TWO),
-    "regression": (SparseGPRegressor(n_inducing=10), X_DIABETES, Y_DIABETES),
+    "dirichlet": (
+        SparseGPClassifier(likelihood="dirichlet", n_inducing=10, max_iter=10),
+        X_IRIS,
+        Y_IRIS,
+    ),
+    "minibatches of labels": (StochasticSparseGPClassifier(n_inducing=10, n_epochs=2), X_IRIS, TWO),
+    "regression": (SparseGPRegressor(n_inducing=10, max_iter=10), X_DIABETES, Y_DIABETES),
     "noise process": (
         SparseGPRegressor(noise="gp", n_inducing=10, max_iter=10),
         X_DIABETES,
         Y_DIABETES,
     ),
-    "minibatches": (StochasticSparseGPRegressor(n_inducing=10), X_DIABETES, Y_DIABETES),
+    "minibatches": (StochasticSparseGPRegressor(n_inducing=10, n_epochs=2), X_DIABETES, Y_DIABETES),
     "selector": (InducingPointSelector(n_components=10), X_DIABETES, Y_DIABETES),
 }
 ROWS_ONLY = (
