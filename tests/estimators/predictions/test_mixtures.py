@@ -1,6 +1,7 @@
 """Predictions averaged over hyperparameters, against quadrature over exact Gaussian processes."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -241,11 +242,18 @@ def components_of(model):
     return [component.weight for component in model._components], alone
 
 
-def all_noises(noises=NOISES):
+@cache
+def averaged(noise, n_outputs):
+    """Return an average, not to be changed, and its targets."""
     X, Y = two_waves(40)
+    y = Y[:, 0] if n_outputs == 1 else Y
+    return average_of(noise=noise, **QUICK).fit(X, y), y
+
+
+def all_noises(noises=NOISES):
     for noise in noises:
-        for y in (Y[:, 0], Y):
-            yield average_of(noise=noise, **QUICK).fit(X, y), Y if y.ndim > 1 else Y[:, 0]
+        for n_outputs in (1, 2):
+            yield averaged(noise, n_outputs)
 
 
 @quiet
