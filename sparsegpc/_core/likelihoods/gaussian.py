@@ -74,12 +74,13 @@ class GaussianNoise(Likelihood):
         if self.n_params > 1:
             refuse_vanishing_noise(-log_noise, largest_log_precision(y, weight))
         p, mean = weight * np.exp(-log_noise), y["mean"]
-        log_height = _log_height(y, weight, log_noise, p)
+        log_height = log_likelihood(weight, log_noise, p * y["scatter"])
         return Sites(p, p * mean, log_height - 0.5 * p * mean**2)
 
     def peaks(self, y, weight):
         log_noise = self._log_noise(y)
-        return y["mean"], _log_height(y, weight, log_noise, weight * np.exp(-log_noise))
+        square = weight * np.exp(-log_noise) * y["scatter"]
+        return y["mean"], log_likelihood(weight, log_noise, square)
 
     def _log_noise(self, y):
         return y["basis"] @ self._params
@@ -100,9 +101,13 @@ class GaussianNoise(Likelihood):
         return np.append(log_noise, np.zeros(self.n_params))[: self.n_params]
 
 
-def _log_height(y, weight, log_noise, precision):
-    """Return the logarithm of the maximum of each site of `GaussianNoise`, shape (N,)."""
-    return -0.5 * (weight * (LOG_2PI + log_noise) + precision * y["scatter"])
+def log_likelihood(weight, log_noise, square):
+    """Return the log likelihood of targets with Gaussian noise, in nats, of the shape of `square`.
+
+    `square` is the sum of the squared errors, each times its precision: at f = 0 the result is the
+    log scale of a site, and at f = y the logarithm of its maximum.
+    """
+    return -0.5 * (weight * (LOG_2PI + log_noise) + square)
 
 
 def largest_log_precision(y, weight):
@@ -159,7 +164,7 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
     """
     targets = noisy_targets(y, weight, np.empty((len(rows.weight), 0)), rows)
     total = rows.weight * precision
-    log_scale = -0.5 * (rows.weight * (LOG_2PI + log_noise) + total * targets["scatter"])
+    log_scale = log_likelihood(rows.weight, log_noise, total * targets["scatter"])
     return _records(mean=targets["mean"], precision=total, log_scale=log_scale)
 
 

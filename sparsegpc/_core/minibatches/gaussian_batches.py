@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import optimal_posterior, row_sums
 from sparsegpc._core.likelihoods.base import Sites
-from sparsegpc._core.likelihoods.gaussian import constant_bound, constant_log_noise
+from sparsegpc._core.likelihoods.gaussian import constant_bound, constant_log_noise, log_likelihood
 from sparsegpc._core.minibatches.explicit_posterior import expected_log_sites, kernel_gradient
 from sparsegpc._core.minibatches.running_sums import added, scaled
 from sparsegpc._core.minibatches.stochastic_model import StochasticModel
@@ -56,7 +56,7 @@ class GaussianBatches(StochasticModel):
 def gaussian_sites(y, weight, log_noise):
     """Return the `Sites` of targets with one noise variance; see `likelihoods.gaussian`."""
     precision = weight * np.exp(-log_noise)
-    log_scale = -0.5 * (weight * (LOG_2PI + log_noise) + precision * y**2)
+    log_scale = log_likelihood(weight, log_noise, precision * y**2)
     return Sites(precision, precision * y, log_scale)
 
 
@@ -67,7 +67,7 @@ def with_noise(sums, slack, old, new):
     """
     ratio, total_weight = np.exp(old - new), sums.precision * np.exp(old)
     squares = -2.0 * sums.log_scale - total_weight * (LOG_2PI + old)
-    log_scale = -0.5 * (total_weight * (LOG_2PI + new) + ratio * squares)
+    log_scale = log_likelihood(total_weight, new, ratio * squares)
     return scaled(sums, ratio)._replace(
         log_scale=log_scale, slack=slack.rescaled(sums.slack, ratio)
     )

@@ -33,6 +33,7 @@ from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.likelihoods.gaussian import (
     largest_log_precision,
     limited_exp,
+    log_likelihood,
     refuse_vanishing_noise,
 )
 from sparsegpc._core.models.evaluation import Evaluation
@@ -43,7 +44,6 @@ from sparsegpc._core.models.model import (
     posterior_of,
 )
 from sparsegpc._core.models.sites import ROUNDING
-from sparsegpc._core.numerics.floats import LOG_2PI
 from sparsegpc._core.optimisers.ascent import ascend
 from sparsegpc._core.selection.selectors import PivotedSelector
 
@@ -130,7 +130,7 @@ class _BoundOfNoiseSites:
         exponent = -mean + 0.5 * variance
         refuse_vanishing_noise(exponent, self._limit)
         y, p = self._y, self._weight * np.exp(exponent)
-        log_scale = -0.5 * (self._weight * (LOG_2PI + mean) + p * (y["mean"] ** 2 + y["scatter"]))
+        log_scale = log_likelihood(self._weight, mean, p * (y["mean"] ** 2 + y["scatter"]))
         return Sites(p, p * y["mean"], log_scale)
 
     def _target_precision(self, precision, posterior):
