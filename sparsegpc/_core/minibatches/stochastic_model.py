@@ -42,13 +42,13 @@ import numpy as np
 
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
 from sparsegpc._core.minibatches.running_sums import no_rows, scaled, window
+from sparsegpc._core.models.base_model import BaseModel
 from sparsegpc._core.models.posterior import Posterior
-from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.numerics.triangles import reduced
 from sparsegpc._core.optimisers.adam import AdamState, adam_step, no_steps
 from sparsegpc._core.optimisers.bfgs import projected_gradient
-from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, RowBlocks
+from sparsegpc._core.rows.blocks import RowBlocks
 
 NO_BOUNDS = np.array([[-np.inf, np.inf]])
 
@@ -79,48 +79,28 @@ class StochasticState(NamedTuple):
         return reduced(self, "Luu")
 
 
-class StochasticModel:
+class StochasticModel(BaseModel):
     """Base class of models that learn from batches: the kernel and settings of a model.
 
     A subclass defines the likelihood. It sets ``n_functions``, and defines the methods that raise
     NotImplementedError here.
 
-    The `slack` must be a sum over rows. `fit_prior_mean` learns the constant prior mean of each f,
-    in closed form; otherwise it is zero. `learn_Z` moves the inducing points with the
-    hyperparameters. `bounds` of theta, which includes the parameters of the likelihood, have the
-    shape (P, 2), or (1, 2) if all are equal. `prior`, if any, is one of `models/prior`. For
-    `n_threads` and `memory` see `RowBlocks`.
+    `learn_Z` moves the inducing points with the hyperparameters. `bounds` of theta, which includes
+    the parameters of the likelihood, have the shape (P, 2), or (1, 2) if all are equal. The other
+    `options` are those of `BaseModel`. The `slack` must be a sum over rows. Prior means are learned
+    in closed form.
     """
 
     n_functions = 1
 
-    def __init__(
-        self,
-        kernel,
-        *,
-        slack,
-        fit_prior_mean=True,
-        learn_Z=False,
-        bounds=NO_BOUNDS,
-        prior=None,
-        n_threads=1,
-        memory=DEFAULT_MEMORY,
-    ):
-        self.kernel, self.slack = kernel, slack
-        self.fit_prior_mean, self.learn_Z = fit_prior_mean, learn_Z
-        self.bounds = bounds
-        self._prior = ProductPrior() if prior is None else prior
-        self._row_options = {"n_threads": n_threads, "memory": memory}
-
-    @property
-    def prior_mean(self):
-        """The prior mean: zero, or None if it is learned."""
-        return None if self.fit_prior_mean else 0.0
+    def __init__(self, kernel, *, learn_Z=False, bounds=NO_BOUNDS, **options):
+        super().__init__(kernel, **options)
+        self.learn_Z, self.bounds = learn_Z, bounds
 
     def start(self, theta, Z):
         """Return the initial state at `theta` (P,) and inducing points `Z` (M, D)."""
         theta = self._within_bounds(theta)
-        (Luu, jitter), _ = factor_inducing(self.kernel, theta[: self.kernel.n_params], Z)
+        (Luu, jitter), _ = factor_inducing(self.kernel, self.kernel_theta(theta), Z)
         sums = (no_rows(len(Z)),) * self.n_functions
         adam = no_steps(theta.size + Z.size)
         return StochasticState(theta, Z, Luu, jitter, sums, 0, 0, 0.0, 0, adam)
@@ -166,7 +146,7 @@ class StochasticModel:
 
     def posterior(self, state):
         """Return the `Posterior` of all f given the rows in the window."""
-        theta, functions = state.theta[: self.kernel.n_params], tuple(self.posteriors(state))
+        theta, functions = self.kernel_theta(state.theta), tuple(self.posteriors(state))
         return Posterior(self.kernel, theta, state.Z, state.Luu, state.jitter, functions)
 
     def solve(self, state, X, y, weight, batch_size):
@@ -196,7 +176,7 @@ class StochasticModel:
 
     def log_prior(self, theta):
         """Return the log prior of theta, in nats, and its gradient (P,)."""
-        return self._prior.log_density(theta), self._prior.gradient(theta)
+        return self.prior.log_density(theta), self.prior.gradient(theta)
 
     def _absorb(self, state, features, y, weight, kept):
         """Return the sums after a batch, and a tuple that `_gradient` needs.
@@ -215,7 +195,7 @@ class StochasticModel:
 
     def _features(self, state, X):
         blocks = RowBlocks(len(X), len(state.Z), n_read=X.shape[1], **self._row_options)
-        theta = state.theta[: self.kernel.n_params]
+        theta = self.kernel_theta(state.theta)
         return RowFeatures(blocks, self.kernel, theta, state.Z, X, jitter=state.jitter)
 
     def _move(self, state, learning_rate):
@@ -240,7 +220,7 @@ class StochasticModel:
 
         Raises `LinAlgError` if Kuu cannot be factored there. Cost 6 M^3 for one function.
         """
-        kernel_theta = theta[: self.kernel.n_params]
+        kernel_theta = self.kernel_theta(theta)
         (Luu, jitter), _ = factor_inducing(self.kernel, kernel_theta, Z)
         if Z is state.Z:
             J = solve_lower(state.Luu, Luu).T

@@ -14,11 +14,12 @@ from sparsegpc._core.likelihoods.base import (
     joint_log_prior,
     joint_params_gradient,
 )
+from sparsegpc._core.models.base_model import BaseModel
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.models.prior import ProductPrior
 from sparsegpc._core.models.sites import expect_outputs, site_parameters, solve_sites
-from sparsegpc._core.rows.blocks import DEFAULT_MEMORY, Table, row_blocks
+from sparsegpc._core.rows.blocks import Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
 
@@ -41,7 +42,7 @@ def trivial_gain(total_weight):
     return min(TRIVIAL_IN_TOTAL, TRIVIAL_PER_ROW * total_weight)
 
 
-class SparseModel:
+class SparseModel(BaseModel):
     """A sparse model: its data, kernel, likelihood and settings, which stay the same during a fit.
 
     The vector `theta` of learned hyperparameters holds the parameters of the kernel, then those of
@@ -49,9 +50,8 @@ class SparseModel:
 
     The model has the rows `X` (N, D), with `weight` (N,). `targets` is a list with those of each
     output, (N,), in the form that the likelihood needs; outputs are independent given theta, and
-    share the kernel and the inducing points. `fit_prior_mean` learns the constant prior mean of
-    each f; otherwise it is zero. `tol` is the tolerance of the bound, in nats per unit of weight.
-    `prior`, if any, is one of `models/prior`. For `n_threads` and `memory` see `RowBlocks`.
+    share the kernel and the inducing points. `tol` is the tolerance of the bound, in nats per unit
+    of weight. The other `options` are those of `BaseModel`.
     """
 
     # The selector of the inducing points of a noise process, if the model has one.
@@ -62,29 +62,13 @@ class SparseModel:
         "kernel, or divide large weights by a common factor"
     )
 
-    def __init__(
-        self,
-        kernel,
-        likelihood,
-        X,
-        targets,
-        weight,
-        *,
-        slack,
-        fit_prior_mean=True,
-        tol=1e-5,
-        n_threads=1,
-        memory=DEFAULT_MEMORY,
-        prior=None,
-    ):
-        self.kernel, self.likelihood = kernel, likelihood
+    def __init__(self, kernel, likelihood, X, targets, weight, *, tol=1e-5, **options):
+        super().__init__(kernel, **options)
+        self.likelihood = likelihood
         self.X, self.targets, self.weight = X, targets, weight
         self.total_weight = float(weight.sum())
-        self.slack, self.fit_prior_mean = slack, fit_prior_mean
         self.tol = tol * self.total_weight
         self._constant_bound = None
-        self.prior = ProductPrior() if prior is None else prior
-        self._row_options = {"n_threads": n_threads, "memory": memory}
 
     def subset(self, rows, weak_prior=None):
         """Return the model of some of the rows, with the same tolerance per unit of weight.
@@ -118,15 +102,6 @@ class SparseModel:
     def n_functions(self):
         """Number of functions f of all outputs together."""
         return len(self.targets) * self.likelihood.n_functions
-
-    @property
-    def prior_mean(self):
-        """The prior mean as an argument of `collapse`: zero, or None if it is learned."""
-        return None if self.fit_prior_mean else 0.0
-
-    def kernel_theta(self, theta):
-        """Return the parameters of the kernel."""
-        return theta[: self.kernel.n_params]
 
     def likelihoods(self, theta):
         """Return a list of the likelihoods of all outputs, with their parameters."""
