@@ -276,10 +276,10 @@ class SparseModel(BaseModel):
             theta,
             points,
             solutions,
-            posterior_of(features, [solution.posterior for solution in solutions]),
-            features.jitter,
-            grad_theta,
-            grad_Z,
+            posterior=posterior_of(features, [found.posterior for found in solutions]),
+            jitter=features.jitter,
+            grad_theta=grad_theta,
+            grad_Z=grad_Z,
             log_prior=joint_log_prior(likelihoods)[0],
         )
 

@@ -207,7 +207,12 @@ class HeteroscedasticModel(SparseModel):
 
     def __init__(
         self,
-        *args,
+        kernel,
+        likelihood,
+        X,
+        targets,
+        weight,
+        *,
         noise_kernel,
         n_noise_points,
         noise_tol,
@@ -215,7 +220,7 @@ class HeteroscedasticModel(SparseModel):
         noise_priors=None,
         **options,
     ):
-        super().__init__(*args, **options)
+        super().__init__(kernel, likelihood, X, targets, weight, **options)
         self.noise_priors = noise_priors or [FLAT] * len(self.targets)
         self.noise_kernel = noise_kernel
         self.noise_selector = PivotedSelector("argmax", n_noise_points, noise_tol)
@@ -282,12 +287,12 @@ class HeteroscedasticModel(SparseModel):
             theta,
             points,
             solutions,
-            posterior_of(features, [solution.posterior for solution in solutions]),
-            max(features.jitter, noise_features.jitter),
-            grad_theta,
-            grad_Z,
-            posterior_of(noise_features, [solution.noise_posterior for solution in solutions]),
-            log_prior=sum(solution.log_prior for solution in solutions),
+            posterior=posterior_of(features, [found.posterior for found in solutions]),
+            noise=posterior_of(noise_features, [found.noise_posterior for found in solutions]),
+            jitter=max(features.jitter, noise_features.jitter),
+            grad_theta=grad_theta,
+            grad_Z=grad_Z,
+            log_prior=sum(found.log_prior for found in solutions),
         )
 
     def _both_features(self, theta, points):
