@@ -13,7 +13,6 @@ of the row. With :math:`r = 1 - p v^\top B^{-1} v` and the slope
 
 import numpy as np
 
-from sparsegpc._core.bounds.features import features
 from sparsegpc._core.numerics.linalg import column_squares, solve_lower
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 
@@ -60,7 +59,7 @@ class LeaveOneOutPosterior:
         posterior = self._posterior
 
         def block(X):
-            V, residual = features(posterior.kernel, posterior.theta, posterior.Z, posterior.Luu, X)
+            V, residual = posterior.features(X)
             means, variances = [], []
             for q, site in zip(posterior.functions, self.own_sites(X), strict=True):
                 half = solve_lower(q.LB, V)

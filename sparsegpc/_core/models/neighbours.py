@@ -16,7 +16,6 @@ Each row has its own neighbours, so the predictions of several rows have no join
 
 import numpy as np
 
-from sparsegpc._core.bounds.features import features
 from sparsegpc._core.models.leave_one_out import site_removal
 from sparsegpc._core.numerics.linalg import column_squares, solve_lower
 from sparsegpc._core.rows.blocks import RowBlocks, Table
@@ -70,9 +69,9 @@ class LocalPosterior:
 
     def _block(self, X):
         posterior = self._posterior
-        kernel, theta, Z, Luu = posterior.kernel, posterior.theta, posterior.Z, posterior.Luu
+        kernel, theta = posterior.kernel, posterior.theta
         index = self._nearest(X)
-        (n, k), M = index.shape, len(Z)
+        (n, k), M = index.shape, len(posterior.Z)
         rows = self._X[index.ravel()]
         apart = rows.reshape(n, k, -1)
         K = np.stack([kernel.value(theta, near, near) for near in apart])
@@ -82,8 +81,8 @@ class LocalPosterior:
         V_near = np.zeros((M, n, k))
         V, variance = np.zeros((M, n)), kernel.diag(theta, X)
         if self._uses_points:
-            V, variance = features(kernel, theta, Z, Luu, X)
-            V_near = features(kernel, theta, Z, Luu, rows)[0].reshape(M, n, k)
+            V, variance = posterior.features(X)
+            V_near = posterior.features(rows)[0].reshape(M, n, k)
             by_row = np.ascontiguousarray(V_near.transpose(1, 2, 0))
             K -= by_row @ by_row.transpose(0, 2, 1)
             cross -= (by_row @ V.T[:, :, None])[..., 0]

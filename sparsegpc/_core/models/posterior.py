@@ -40,6 +40,10 @@ class Posterior(NamedTuple):
         """Half the sum of the residual ratios of the training rows (see `slacks`), in nats."""
         return 0.5 * sum(q.mean_ratio * q.n_rows for q in self.functions)
 
+    def features(self, X):
+        """Return the whitened features of N rows, shape (M, N), and their residuals, shape (N,)."""
+        return features(self.kernel, self.theta, self.Z, self.Luu, X)
+
     def moments(self, X, **row_options):
         """Return the mean and the variance of each f at N rows, shape (K, N) each.
 
@@ -48,7 +52,7 @@ class Posterior(NamedTuple):
         """
 
         def block(X):
-            V, residual = self._features(X)
+            V, residual = self.features(X)
             parts = [marginals(V, residual, q) for q in self.functions]
             return (), tuple(map(np.stack, zip(*parts, strict=True)))
 
@@ -84,7 +88,7 @@ class Posterior(NamedTuple):
         Cost N M (M + D) + N^2 (M + D) for one function. Memory N^2 for each function, and N^2 or
         the working memory of the kernel beyond that.
         """
-        V, _ = self._features(X)
+        V, _ = self.features(X)
         residual = self.kernel.value(self.theta, X, X)
         residual -= V.T @ V
         mean = np.stack([inducing_moments(V, q)[0] for q in self.functions])
@@ -103,9 +107,6 @@ class Posterior(NamedTuple):
 
     def __reduce__(self):
         return reduced(self, "Luu")
-
-    def _features(self, X):
-        return features(self.kernel, self.theta, self.Z, self.Luu, X)
 
 
 def draw(mean, covariance, n_samples, rng):
