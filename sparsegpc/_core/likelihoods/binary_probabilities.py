@@ -9,17 +9,16 @@ which is integrated near zero.
 import numpy as np
 from scipy.special import erfcx, log_expit, log_ndtr, logsumexp
 
+from sparsegpc._core.numerics.quadrature import legendre_panels, normal_rule
+
 # At this variance the errors of both rules are below 5e-12; at 3, that of 32 Gauss-Hermite nodes is
 # 4e-8.
 NARROW_VARIANCE = 1.25
 # Gauss-Hermite nodes and logarithms of weights for a standard normal variable.
-_HERMITE_NODES, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
-_HERMITE_LOG_WEIGHTS = np.log(_HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi))
+_HERMITE_NODES, _HERMITE_WEIGHTS = normal_rule(32)
+_HERMITE_LOG_WEIGHTS = np.log(_HERMITE_WEIGHTS)
 # Gauss-Legendre nodes and weights on intervals of the positive half line.
-_EDGES, (_NODES, _WEIGHTS) = np.array([0.0, 4.0, 12.0, 40.0]), np.polynomial.legendre.leggauss(24)
-_HALF = np.diff(_EDGES) / 2.0
-_NODES = ((_EDGES[:-1] + _HALF)[:, None] + _HALF[:, None] * _NODES).ravel()
-_WEIGHTS = (_HALF[:, None] * _WEIGHTS).ravel()
+_NODES, _WEIGHTS = legendre_panels([0.0, 4.0, 12.0, 40.0], 24)
 # Columns of the widest temporary array: the nodes on both sides of zero.
 N_NODES = 2 * len(_NODES)
 

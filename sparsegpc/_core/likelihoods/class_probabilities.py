@@ -31,6 +31,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.special import log_expit, log_ndtr, ndtr
 
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.numerics.quadrature import legendre_panels, normal_rule
 from sparsegpc._core.rows.blocks import RowBlocks
 
 # Pairs of a row and a class in a block, with temporary arrays of about 20 megabytes.
@@ -38,12 +39,10 @@ _PAIRS = 4096
 # The integral covers this many deviations of f, and these distances in x below and above them; the
 # tails outside are below 1e-13. Panels have the last length.
 _DEVIATIONS, _BELOW, _ABOVE, _PANEL = 8.5, 3.7, 30.0, 10.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-_NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
+_NODES, _WEIGHTS = legendre_panels([0.0, 1.0], 48)
 # The Gauss-Hermite rule is accurate below the first deviation, steps of the second above it.
 _NARROW, _STEP = 0.4, 0.25
-_HERMITE_NODES, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
-_HERMITE_WEIGHTS = _HERMITE_WEIGHTS / np.sqrt(2.0 * np.pi)
+_HERMITE_NODES, _HERMITE_WEIGHTS = normal_rule(24)
 # From the first deviation on, panels are the second times the smallest deviation long, and the rule
 # for Gumbel t has this many nodes.
 _WIDE, _STRETCH, _N_GUMBEL = 8.0, 5.0, 12

@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp
 
 from sparsegpc._core.likelihoods.gaussian import limited_exp
 from sparsegpc._core.numerics.floats import LOG_2PI, TINY
+from sparsegpc._core.numerics.quadrature import narrowed
 
 # Rows of a block in the quadrature over the noise, whose temporary arrays take 2 MB.
 DENSITY_ROWS = 1024
@@ -162,7 +163,7 @@ def _log_mixture(squared_error, variance, noise):
 
     For targets far from their mean the peak is narrow and lies where the noise explains them, far
     from where p(g) is large, so nodes around there would miss it. The interval of the nodes is
-    narrowed `ZOOMS` times to where the integrand is within 45 nats of its maximum.
+    narrowed `ZOOMS` times to where the integrand is not negligible.
     """
     low, high = noise.limits(np.log(np.maximum(squared_error, TINY)))
     steps = np.linspace(0.0, 1.0, DENSITY_NODES)
@@ -173,9 +174,5 @@ def _log_mixture(squared_error, variance, noise):
         return likelihood + noise.log_density(g)
 
     for _ in range(ZOOMS):
-        values = integrand()
-        is_relevant = values > values.max(axis=1, keepdims=True) - 45.0
-        first = np.maximum(is_relevant.argmax(axis=1) - 1, 0)
-        last = np.minimum(DENSITY_NODES - is_relevant[:, ::-1].argmax(axis=1), DENSITY_NODES - 1)
-        low, high = low + (high - low) * steps[first], low + (high - low) * steps[last]
+        low, high, _ = narrowed(low, high, integrand().T)
     return logsumexp(integrand(), axis=1) + np.log((high - low) * steps[1])

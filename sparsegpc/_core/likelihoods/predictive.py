@@ -13,12 +13,11 @@ from scipy.special import logsumexp, ndtri
 from sparsegpc._core.likelihoods.expectations import NODES, WEIGHTS
 from sparsegpc._core.likelihoods.responses import LARGEST_LOG, observations
 from sparsegpc._core.numerics.floats import LOG_2PI
+from sparsegpc._core.numerics.quadrature import legendre_panels, narrowed
 
 # Deviations of f beyond which its density is negligible, and widths beyond which a function of f
 # has come close to its limits.
 REACH, WIDTHS = 9.0, 16.0
-# Nats below the maximum at which an integrand is negligible.
-NEGLIGIBLE = 45.0
 # How often an interval is narrowed to the relevant part, at most.
 MOST_ZOOMS = 20
 # Rows integrated at a time, so that the temporary arrays stay small.
@@ -36,8 +35,7 @@ LARGEST_WIDTH = 1.4
 _NARROW = 0.5
 
 # Gauss-Legendre nodes and weights for the interval from 0 to 1.
-_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(48)
-_PANEL_NODES, _PANEL_WEIGHTS = 0.5 * (1.0 + _PANEL_NODES)[:, None], 0.5 * _PANEL_WEIGHTS[:, None]
+_PANEL_NODES, _PANEL_WEIGHTS = (part[:, None] for part in legendre_panels([0.0, 1.0], 48))
 _GRID = np.linspace(0.0, 1.0, 65)[:, None]
 
 
@@ -90,11 +88,8 @@ def log_predictive_density(likelihood, y, mean, variance):
 
         for _ in range(MOST_ZOOMS):
             values = log_integrand(low + (high - low) * _GRID)
-            is_relevant = values > values.max(axis=0) - NEGLIGIBLE
-            first = np.maximum(is_relevant.argmax(axis=0) - 1, 0)
-            last = np.minimum(len(_GRID) - is_relevant[::-1].argmax(axis=0), len(_GRID) - 1)
-            low, high = low + (high - low) * _GRID[first, 0], low + (high - low) * _GRID[last, 0]
-            if (last - first >= len(_GRID) // 4).all():
+            low, high, n_steps = narrowed(low, high, values)
+            if (n_steps >= len(_GRID) // 4).all():
                 break
         nodes, weights = _panels(likelihood, y, mean, deviation, low, high)
         return logsumexp(log_integrand(nodes), axis=0, b=weights)
