@@ -19,10 +19,10 @@ from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
-from sparsegpc._estimators.learning.copies import learn_rows
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
+from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
     copy_warnings,
@@ -391,11 +391,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             **row_options(),
         }
 
-    def _keep(self, learned):
-        """Set the attributes of the `LearnedRows` of a fit, and return the warnings."""
-        self._store(learned.fitted)
-        self._without_copies = learned.n_left_out > 0.0
-        return fit_warnings(learned.fitted) + copy_warnings(learned.n_left_out)
+    def _keep(self, fitted):
+        """Set the attributes of the `FittedProblem` of a whole fit, and return the warnings."""
+        self._store(fitted)
+        self._without_copies = fitted.n_left_out > 0.0
+        return fit_warnings(fitted) + copy_warnings(fitted.n_left_out)
 
     def _store(self, fitted):
         """Set the attributes of a `FittedProblem`."""

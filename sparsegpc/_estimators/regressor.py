@@ -11,9 +11,9 @@ from sparsegpc._estimators.input.targets import centred, centres, deviations, me
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
-from sparsegpc._estimators.learning.copies import learn_rows
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
+from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.fit_warnings import outlier_warnings, repetition_warnings
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
@@ -226,15 +226,15 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         # constant.
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
-        learned = learn_rows(builder, decide_noise)
-        self._plan, self.noise_bounds_ = learned.fitted.problem.plan, learned.noise_bounds
+        fitted = learn_rows(builder, decide_noise)
+        self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.noise_bounds
         self._normalized = self.normalize_y
-        found = self._keep(learned)
+        found = self._keep(fitted)
         if builder.has_outliers:
-            rows = targets.without_copies() if learned.n_left_out else targets
+            rows = targets.without_copies() if fitted.n_left_out else targets
             found += repetition_warnings(rows.y, rows.weight)
-        elif self.noise_variance_ is not None and learned.fitted.problem.learns:
-            found += outlier_warnings(learned.fitted)
+        elif self.noise_variance_ is not None and fitted.problem.learns:
+            found += outlier_warnings(fitted)
         return found
 
     def _observation_at(self, evaluation, model):

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import HomoscedasticNoise, SparseGPGeneralizedRegressor, SparseGPRegressor
-from sparsegpc._estimators.learning import copies, steps
+from sparsegpc._estimators.learning import vanishing_noise, whole_fit
 
 LEFT_OUT = "30 rows, counted by their weights, repeat others"
 
@@ -163,7 +163,7 @@ def test_copies_of_exact_targets_count_with_noise_that_varies(recwarn):
 )
 def test_an_exact_output_does_not_hide_copies_of_another(monkeypatch, first, second, leaves_out):
     found = iter([first, second])
-    monkeypatch.setattr(copies, "_free_of_noise", lambda fitted: next(found))
+    monkeypatch.setattr(vanishing_noise, "_free_of_noise", lambda fitted: next(found))
     X, y = noisy(20)
     model = SparseGPRegressor(1.0 * RBF(), optimizer=None).fit
     if leaves_out:
@@ -175,7 +175,7 @@ def test_an_exact_output_does_not_hide_copies_of_another(monkeypatch, first, sec
 
 def test_a_mean_of_one_up_to_rounding_is_no_copy(monkeypatch, recwarn):
     found = iter([{"a"}, set()])
-    monkeypatch.setattr(copies, "_free_of_noise", lambda fitted: next(found))
+    monkeypatch.setattr(vanishing_noise, "_free_of_noise", lambda fitted: next(found))
     X, y = noisy(20)
     weight = np.ones(20)
     weight[0] += 1e-12
@@ -185,15 +185,15 @@ def test_a_mean_of_one_up_to_rounding_is_no_copy(monkeypatch, recwarn):
 
 def test_a_second_fit_that_fails_leaves_the_first(monkeypatch):
     X, y = noisy()
-    fitted = []
+    fitted, learn = [], whole_fit.learn
 
     def failing(decision):
         fitted.append(decision)
         if len(fitted) > 1:
             raise np.linalg.LinAlgError
-        return steps.learn(decision)
+        return learn(decision)
 
-    monkeypatch.setattr(copies, "learn", failing)
+    monkeypatch.setattr(whole_fit, "learn", failing)
     with pytest.warns(ConvergenceWarning, match="the targets look free of noise"):
         model = SparseGPRegressor(hyperparameters="best").fit(*with_copies(X, y))
     assert len(fitted) == 2

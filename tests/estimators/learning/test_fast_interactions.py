@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.learning import effect_trials, steps
+from sparsegpc._estimators.learning import effect_trials, whole_fit
 from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
@@ -40,7 +40,7 @@ def fit_from_slow(monkeypatch, model, X, y):
 
     The days have independent effects.
     """
-    with_fast_interactions, reached = steps.with_fast_interactions, []
+    with_fast_interactions, reached = whole_fit.with_fast_interactions, []
 
     def from_slow(fitted):
         problem, theta = fitted.problem, fitted.result.best.theta.copy()
@@ -51,7 +51,7 @@ def fit_from_slow(monkeypatch, model, X, y):
         return with_fast_interactions(fitted._replace(result=fitted.result._replace(best=slow)))
 
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "with_fast_interactions", from_slow)
+        patch.setattr(whole_fit, "with_fast_interactions", from_slow)
         model.fit(X, y)
     assert model.history_["lower_bound"][-1] == model.lower_bound_
     return reached[0]
@@ -101,7 +101,7 @@ def test_a_classification_leaves_a_slow_interaction(monkeypatch):
 
 def end_of_search(monkeypatch, model, X, y):
     """Fit a model, and return its problem, theta and number of evaluations after the search."""
-    original, ends = steps.with_fast_interactions, []
+    original, ends = whole_fit.with_fast_interactions, []
 
     def note(fitted):
         n_evaluations = len(fitted.problem.progress.history()["seconds"])
@@ -109,7 +109,7 @@ def end_of_search(monkeypatch, model, X, y):
         return original(fitted)
 
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "with_fast_interactions", note)
+        patch.setattr(whole_fit, "with_fast_interactions", note)
         model.fit(X, y)
     return ends[0]
 
@@ -167,7 +167,7 @@ def test_a_search_from_elsewhere_leaves_what_was_learned_unchanged(monkeypatch):
         searched.append(theta)
         return fitted.evaluated_last()
 
-    monkeypatch.setattr(steps, "with_fast_interactions", search_elsewhere)
+    monkeypatch.setattr(whole_fit, "with_fast_interactions", search_elsewhere)
     SparseGPRegressor(KERNEL, **ONE_STEP).fit(X, f)
     assert searched
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.learning import steps
+from sparsegpc._estimators.learning import whole_fit
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
 
@@ -29,7 +29,7 @@ def rows(seed):
 
 def gain_from_shared(monkeypatch, model, X, y):
     """Fit a model as if the search had ended at a shared effect; return its gain from there on."""
-    with_separate_values, reached = steps.with_separate_values, []
+    with_separate_values, reached = whole_fit.with_separate_values, []
 
     def from_shared(fitted):
         best = fitted.result.best
@@ -41,7 +41,7 @@ def gain_from_shared(monkeypatch, model, X, y):
 
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        patch.setattr(steps, "with_separate_values", from_shared)
+        patch.setattr(whole_fit, "with_separate_values", from_shared)
         model.fit(X, y)
     assert model.history_["lower_bound"][-1] == model.lower_bound_
     return model.lower_bound_ + model.log_prior_ - reached[0]
