@@ -43,23 +43,23 @@ class Decision(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A `Problem`, and the `FittedProblem` of the rows that decide."""
+    """A `Problem`, and the `FittedProblem` of the rows that decide, a part of its rows or all."""
 
-    problem: Problem
-    fitted: FittedProblem
+    full_problem: Problem
+    part_fit: FittedProblem
 
     @property
     def end(self):
         """The `Evaluation` at the end of the fit."""
-        return self.fitted.result.best
+        return self.part_fit.result.best
 
     def decision(self):
         """Return the `Decision` for this candidate, with what is learned."""
-        problem, part, result = self.problem, self.fitted.problem, self.fitted.result
+        problem, part, result = self.full_problem, self.part_fit.problem, self.part_fit.result
         has_all_rows = part.model is problem.model
         leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
         if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
-            fitted = self.fitted._replace(problem=problem)
+            fitted = self.part_fit._replace(problem=problem)
             return Decision(problem, fitted=fitted.evaluated_last())
         best, run = result.best, None
         # Points that are some of the rows of a part might not suit all rows.
@@ -87,9 +87,9 @@ def better(other, best, name):
 
     Print the comparison if the estimator is verbose; `name` states what the other one adds.
     """
-    gain, part = other.end.objective - best.end.objective, best.fitted.problem
+    gain, part = other.end.objective - best.end.objective, best.part_fit.problem
     needed = max(part.needed_gain, FIRST_GAIN)
-    bound, without = (each.end.elbo + each.fitted.problem.offset for each in (other, best))
+    bound, without = (each.end.elbo + each.part_fit.problem.offset for each in (other, best))
     part.print_line(
         f"{name}: {len(part.model.weight)} rows, bound {bound:.4f} with them, "
         f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "

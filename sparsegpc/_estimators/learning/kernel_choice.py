@@ -66,7 +66,7 @@ def decide_kernel(builder, allows_transform=True):
     if may_add:
         found = _with_main_effects(best, demands_effects)
         if found is None:
-            return Decision(best.problem.with_choice(main_effects=True))
+            return Decision(best.full_problem.with_choice(main_effects=True))
         best = found
     return best.decision()
 
@@ -84,7 +84,7 @@ def _with_tied_lengths(best):
     be told from the others.
     """
     try:
-        other = _learned(best.problem.with_choice(length_scales="tied"))
+        other = _learned(best.full_problem.with_choice(length_scales="tied"))
     except LinAlgError:
         # The best one so far remains.
         return best
@@ -97,7 +97,7 @@ def _with_transform(best, transform):
     It is learned from two starts. One has the learned length scales of the columns as they are, in
     units of the transformed ones, and the other one those that a kernel by name has at first.
     """
-    before, problem = best.problem, best.problem.with_choice(transform=transform)
+    before, problem = best.full_problem, best.full_problem.with_choice(transform=transform)
     hyperparameters, part = problem.hyperparameters, deciding_part(problem)
     moved = typical_log_lengths(hyperparameters, problem.spread)
     moved -= typical_log_lengths(before.hyperparameters, before.spread)
@@ -118,12 +118,12 @@ def _with_main_effects(plain, is_demanded):
     Demanded effects are learned in the same way, since a fit from other starts may end below the
     one without them. Return None if they are demanded and cannot be learned so.
     """
-    result = plain.fitted.result
-    if not is_demanded and plain.problem.progress.stopped:
+    result = plain.part_fit.result
+    if not is_demanded and plain.full_problem.progress.stopped:
         return plain
     if is_demanded and result.trivial:
         return None
-    problem = plain.problem.with_choice(main_effects=True)
+    problem = plain.full_problem.with_choice(main_effects=True)
     part = deciding_part(problem)
     needed = -np.inf if is_demanded else plain.end.objective + FIRST_GAIN
     found = best_run(part, MainEffectStarts(part, result).all(), needed)
