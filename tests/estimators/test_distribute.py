@@ -121,7 +121,7 @@ def test_predictions_are_those_of_rows_that_were_overwritten(client, visits):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_workers_visit_all_rows_after_learning_from_a_part_of_them(client, visits, monkeypatch):
-    monkeypatch.setattr(all_rows, "PART_ROWS", 400)
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", 400)
     X, _, y = make_data()
     model = SparseGPClassifier(1.0 * RBF(), n_inducing=4, max_iter=3)
     bound = model.fit(X, labels(y)).lower_bound_

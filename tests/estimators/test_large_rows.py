@@ -151,7 +151,7 @@ def test_moving_points_end_as_high_as_those_of_the_array(wrap):
 @pytest.mark.parametrize("wrap", ["slices"], indirect=True)
 @pytest.mark.usefixtures("small_blocks")
 def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
-    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_ROWS", 600)
+    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_FOR_SUBSETS", 600)
     X, f = sorted_rows(1000)
     model = SparseGPClassifier(**LEARNS)
     bound = model.fit(X, labels(f)).lower_bound_
@@ -400,7 +400,7 @@ def test_the_spread_of_many_rows_is_nearly_that_of_all(monkeypatch, rng):
     X = np.column_stack([X, np.arange(5000) == 1234, np.where(X[:, 0] == X[77, 0], 1e6, X[:, 1])])
     weight = rng.uniform(size=5000)
     exact = measure_spread(X, weight)
-    monkeypatch.setattr("sparsegpc._estimators.kernels.spread.FEW_ROWS", 1000)
+    monkeypatch.setattr("sparsegpc._estimators.kernels.spread.QUARTILE_ROWS", 1000)
     given = OnlySlices(X)
     found = measure_spread(RowSource(given), weight)
     np.testing.assert_array_equal(found.varies, exact.varies)
@@ -430,7 +430,7 @@ def test_memory_of_a_fit_and_of_predictions(kind, monkeypatch, tmp_path):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 2**17)
     monkeypatch.setattr(blocks, "SMALLEST_BLOCK", 64)
     monkeypatch.setattr(sources, "READ_BYTES", 2**17)
-    monkeypatch.setattr("sparsegpc._estimators.kernels.spread.FEW_ROWS", 200)
+    monkeypatch.setattr("sparsegpc._estimators.kernels.spread.QUARTILE_ROWS", 200)
     X = np.random.RandomState(0).standard_normal((N_ROWS, N_COLUMNS)).astype(np.float32)
     y = (X[:, 0] + X[:, 1] > 0.0).astype(int)
     if kind == "memmap":

@@ -11,12 +11,12 @@ from sparsegpc._core.learning.growing_subsets import ENOUGH_ROWS_PER_POINT
 from sparsegpc._core.rows.sources import spaced_rows
 
 # Rows of the part, unless the points need more; with fewer than twice as many all of them learn.
-PART_ROWS = 100_000
+LEARNING_ROWS = 100_000
 
 
 def learning_part(model, n_points):
     """Return the model of the rows to learn from with `n_points` points: all rows or a part."""
-    n_rows = max(PART_ROWS, ENOUGH_ROWS_PER_POINT * n_points)
+    n_rows = max(LEARNING_ROWS, ENOUGH_ROWS_PER_POINT * n_points)
     return model if len(model.weight) < 2 * n_rows else model.subsample(n_rows)
 
 

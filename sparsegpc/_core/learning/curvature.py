@@ -14,9 +14,9 @@ from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
 # With fewer rows or more hyperparameters, the measurement does not pay.
-FEWEST_ROWS, MOST_PARAMETERS = 5000, 150
+FEWEST_FOR_HESSIAN, MOST_PARAMETERS = 5000, 150
 # Number of rows of the part.
-PART_ROWS = 1250
+HESSIAN_ROWS = 1250
 # The change of theta between two gradients, and the least curvature in nats per row.
 STEP, LEAST_CURVATURE = 0.01, 1e-6
 
@@ -28,16 +28,16 @@ def measured_hessian(model, run, selector, settings):
     saddle point (Dauphin et al. 2014). The result is None if the measurement does not pay, if it
     fails, or if the fit is stopped. `selector` selects the points for all rows; for the part see
     `for_fewer_rows`. Cost a selection of points and P + 1 evaluations of the gradient, on
-    `PART_ROWS` rows.
+    `HESSIAN_ROWS` rows.
     """
     n_rows, n_params = len(model.weight), len(run.theta)
-    pays = n_rows >= FEWEST_ROWS and 0 < n_params <= MOST_PARAMETERS
+    pays = n_rows >= FEWEST_FOR_HESSIAN and 0 < n_params <= MOST_PARAMETERS
     if not pays or settings.progress.stopped:
         return None
-    part = model.subsample(PART_ROWS)
+    part = model.subsample(HESSIAN_ROWS)
     try:
         selector = of_any_rows(model, selector, run.theta)
-        selector = for_fewer_rows(selector, PART_ROWS, n_rows)
+        selector = for_fewer_rows(selector, HESSIAN_ROWS, n_rows)
         slopes = _slopes(part, run.start_on(part), selector, settings)
         if slopes is None or not np.isfinite(slopes).all():
             return None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
+from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
 from sparsegpc._core.learning.more_points import (
     LEAST_CORRELATION,
     LEAST_COST_PER_ROW,
@@ -29,8 +29,8 @@ from sparsegpc._core.models.similar_deviations import similar_group
 LEAST_GROUP_CORRELATION = 0.08
 # A linear function of more columns is not looked for, as this would take longer than an evaluation.
 MOST_COLUMNS = 300
-# With `FEWEST_ROWS` rows or more, this many tell from which start to continue.
-PART_ROWS = 2000
+# With `FEWEST_FOR_SUBSETS` rows or more, this many tell from which start to continue.
+RANKING_ROWS = 2000
 
 
 def missed_correlation(model, result):
@@ -81,7 +81,7 @@ def missed_slope_variance(model, result):
 def fit_faster(model, result, starts, selector, settings):
     """Fit from `starts`, theta (P,), as well, and return the better `FitResult`."""
     best = result
-    if len(model.weight) >= FEWEST_ROWS:
+    if len(model.weight) >= FEWEST_FOR_SUBSETS:
         starts = _found_in_part(model, result, starts, selector, settings)
     else:
         starts = [Run(theta).start_on(model) for theta in starts]
@@ -104,7 +104,7 @@ def _found_in_part(model, result, starts, selector, settings):
 
     The list that holds it is empty if the search from the hyperparameters of `result` is the best.
     """
-    part, best, winner = model.subsample(PART_ROWS), None, 0
+    part, best, winner = model.subsample(RANKING_ROWS), None, 0
     for k, theta in enumerate((result.best.theta, *starts)):
         to_beat = -np.inf if best is None else best.objective
         try:

@@ -13,7 +13,8 @@ from sparsegpc._core.learning.single_start import Run, continue_run
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 
-FEW_ROWS = 200
+# Number of rows that tell good starts.
+START_ROWS = 200
 # Iterations from each start, and largest number of further ones from the best.
 RANKING_ITERATIONS, MAX_ITERATIONS = 3, 50
 # Least tolerance of the bound, in nats per row.
@@ -75,8 +76,8 @@ def by_objective(runs):
 class FewRows:
     """A model of a few evenly spaced rows, with a point at each unless `n_points` are fewer."""
 
-    def __init__(self, model, settings, n_points=FEW_ROWS):
-        rows = spaced_rows(model.weight, FEW_ROWS)
+    def __init__(self, model, settings, n_points=START_ROWS):
+        rows = spaced_rows(model.weight, START_ROWS)
         self.n_rows, self._are_all = len(rows), len(rows) == len(model.weight)
         # The prior makes up for rows that are left out.
         self._model = model.subset(rows, None if self._are_all else settings.weak_prior)

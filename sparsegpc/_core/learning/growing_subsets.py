@@ -19,7 +19,7 @@ from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 
 # With fewer rows no subsets are fitted.
-FEWEST_ROWS = 5000
+FEWEST_FOR_SUBSETS = 5000
 # Smaller subsets, with fewer rows, rows for each point, or points, led to poor starts.
 SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 400, 4, 50
 # A subset is this many times as large as the one before.
@@ -40,7 +40,7 @@ def subsets(model, selector, theta, weak_prior=None):
     chooses its points at `theta`.
     """
     n_rows = len(model.weight)
-    if n_rows < FEWEST_ROWS:
+    if n_rows < FEWEST_FOR_SUBSETS:
         return
     selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
@@ -53,7 +53,7 @@ def subset_for_moves(model, n_points, weak_prior=None):
     """Return a model of a quarter of the rows, or None if the points need more rows."""
     n_rows = len(model.weight)
     size = n_rows // GROWTH
-    if n_rows < FEWEST_ROWS or size < ROWS_PER_MOVED_POINT * n_points:
+    if n_rows < FEWEST_FOR_SUBSETS or size < ROWS_PER_MOVED_POINT * n_points:
         return None
     return model.subset(spaced_rows(model.weight, size), weak_prior)
 

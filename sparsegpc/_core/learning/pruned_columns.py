@@ -16,9 +16,9 @@ from sparsegpc._core.learning.single_start import Start
 PRUNED = 5.0
 # Largest number of columns that are tried.
 MOST_COLUMNS = 100
-# A column is brought back if that raises the objective on at most MOST_ROWS rows by more than
+# A column is brought back if that raises the objective on at most TRIAL_ROWS rows by more than
 # LEAST_GAIN nats.
-LEAST_GAIN, MOST_ROWS = 1.0, 500
+LEAST_GAIN, TRIAL_ROWS = 1.0, 500
 # Of more than two values every second one is tried first. The others follow only if one of these
 # lowers the objective by less than this many nats.
 NEAR = 20.0
@@ -48,7 +48,7 @@ def bring_back(model, best, alternatives, progress):
         slopes = model.prior.gradient(best.theta) - best.grad_theta
         steepness = {k: slopes[k] * np.exp(2.0 * relative[k]) for k in pruned}
         pruned = sorted(pruned, key=steepness.get, reverse=True)[:MOST_COLUMNS]
-    part = model.subsample(MOST_ROWS)
+    part = model.subsample(TRIAL_ROWS)
     states = part.states_from(best.theta, best.posterior)
     start = Start(best.theta, states, points=best.points)
     tried = {k: alternatives[k] for k in pruned}

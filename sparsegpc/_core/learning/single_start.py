@@ -28,10 +28,10 @@ from sparsegpc._core.selection.selectors import InducingPoints
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
 PATIENCE = 2
-# With MANY_ROWS or more, a search that another selection may follow ends when the next step is
+# With EARLY_ROWS or more, a search that another selection may follow ends when the next step is
 # expected to gain less than EARLY_SHARE of what the search has gained. A new selection then counts
 # as better only if it raises the objective by LEAST_GAIN times the tolerance.
-MANY_ROWS, EARLY_SHARE, LEAST_GAIN = 5000, 0.03, 10.0
+EARLY_ROWS, EARLY_SHARE, LEAST_GAIN = 5000, 0.03, 10.0
 
 
 class FitSettings(NamedTuple):
@@ -165,7 +165,7 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     hessian = copy(hessian)
     states = model.initial_state() if states is None else states
     is_only = settings.max_reselections == 0 or is_fixed(model, selector)
-    ends_early = len(model.weight) >= MANY_ROWS and not is_only and hessian is not None
+    ends_early = len(model.weight) >= EARLY_ROWS and not is_only and hessian is not None
     relative_tol = EARLY_SHARE if ends_early else 0.0
     least_gain = LEAST_GAIN * model.tol if ends_early else model.tol
     lower_bounds = []

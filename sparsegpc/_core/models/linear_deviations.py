@@ -24,7 +24,7 @@ from sparsegpc._core.rows.blocks import Table
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 # Number of rows that tell the mean and the deviation of a column.
-FEW_ROWS = 5000
+MOMENT_ROWS = 5000
 # Linear deviations that are more likely by chance are not significant.
 LEAST_CHANCE = 1e-3
 # Smaller eigenvalues of G are rounding errors: relative to the largest one, and to A^T P A. So are
@@ -54,7 +54,7 @@ def linear_deviations(model, evaluation):
 
     Cost N (M + D) (M + K D) for K functions.
     """
-    few = take_rows(model.X, spaced_rows(model.weight, FEW_ROWS), memory=np.inf)
+    few = take_rows(model.X, spaced_rows(model.weight, MOMENT_ROWS), memory=np.inf)
     centre, deviation = few.mean(axis=0), few.std(axis=0)
     varies = deviation > ROUNDING * np.abs(centre)
     if not varies.any():

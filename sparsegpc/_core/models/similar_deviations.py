@@ -20,7 +20,7 @@ from sparsegpc._core.models.neighbour_correlation import (
 from sparsegpc._core.numerics.floats import TINY
 
 # Number of rows, and how many of them a cell of a grid holds on average.
-MOST_ROWS, ROWS_PER_CELL = 5000, 4
+GRID_ROWS, ROWS_PER_CELL = 5000, 4
 # The largest groups of columns, and the largest number of groups of one size.
 LARGEST_GROUP, MOST_GROUPS = 3, 5000
 # If one of two columns has as many bins as possible, the other has this many.
@@ -91,9 +91,9 @@ def similar_group(model, evaluation, columns):
     """Return the `SimilarGroup` with the most significant correlation, or None if none has one.
 
     Groups of up to `LARGEST_GROUP` of the `columns` are tried, unless they are more than
-    `MOST_GROUPS`. Cost O(n) for each group and n rows, at most `MOST_ROWS`.
+    `MOST_GROUPS`. Cost O(n) for each group and n rows, at most `GRID_ROWS`.
     """
-    X, deviations, places = _deviating_rows(model, evaluation, MOST_ROWS)
+    X, deviations, places = _deviating_rows(model, evaluation, GRID_ROWS)
     grids = _Grids(X, deviations)
     columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None

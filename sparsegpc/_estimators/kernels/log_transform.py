@@ -16,7 +16,7 @@ from sparsegpc._core.numerics.medians import weighted_median
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 
 # This many evenly spaced rows determine the scales.
-MOST_ROWS = 2000
+SCALE_ROWS = 2000
 # Scales to try: the distances from the centre within which there are these fractions of the rows.
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 # A column is skewed if the correlation with its transform is below this.
@@ -65,9 +65,9 @@ def find_log_transform(X, weight, varies):
 
     The centre and the scale of a column maximise the likelihood of a Gaussian transformed column,
     with `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about thirty
-    passes over at most `MOST_ROWS` rows.
+    passes over at most `SCALE_ROWS` rows.
     """
-    few = spaced_rows(X, MOST_ROWS)
+    few = spaced_rows(X, SCALE_ROWS)
     X, share = X[few], weight[few] / weight[few].sum()
     skewed = []
     for k in np.flatnonzero(varies & (X.max(axis=0) > X.min(axis=0))):

@@ -14,7 +14,7 @@ EXTREME = 100.0
 INDICATOR_UNIT = 0.5
 # Quartiles and distinct values are those of this many evenly spaced rows if the rows are not in
 # memory.
-FEW_ROWS = 10_000
+QUARTILE_ROWS = 10_000
 # The deviation of a column that does not vary. The rows carry no information about its effect, so
 # it has none.
 UNKNOWN = 1e10
@@ -79,8 +79,8 @@ def measure_spread(X, weight):
     """Return the `Spread` of rows `X` of shape (N, D) with weights of shape (N,).
 
     For a `RowSource`, deviations and ranges are those of all rows; quartiles, and the ratio of
-    units and deviations, are those of `FEW_ROWS` evenly spaced rows, which fit into memory. Raises
-    ValueError if values are too large, or differences too small, to be squared.
+    units and deviations, are those of `QUARTILE_ROWS` evenly spaced rows, which fit into memory.
+    Raises ValueError if values are too large, or differences too small, to be squared.
     """
     refuse_overflow(X, "X")
     smallest, largest = X.min(axis=0), X.max(axis=0)
@@ -100,7 +100,7 @@ def measure_spread(X, weight):
     deviations, units = np.full((2, len(varies)), UNKNOWN)
     deviations[varies], units[varies] = deviation[deviation > 0.0], unit[deviation > 0.0]
     is_indicator = (smallest == 0.0) & (largest == 1.0)
-    some = X[spaced_rows(X, FEW_ROWS)] if isinstance(X, RowSource) else X
+    some = X[spaced_rows(X, QUARTILE_ROWS)] if isinstance(X, RowSource) else X
     is_indicator[is_indicator] = np.isin(some[:, is_indicator], (0.0, 1.0)).all(axis=0)
     known_levels = _known_levels(is_indicator, (smallest == 1.0) & (largest == 1.0))
     units[list(known_levels)] = INDICATOR_UNIT
@@ -150,7 +150,7 @@ def _of_ordered(ordered, weight):
 
 def _of_source(X, weight, columns):
     """Return the deviation and the unit of each of the given columns of a `RowSource`."""
-    few = spaced_rows(X, FEW_ROWS)
+    few = spaced_rows(X, QUARTILE_ROWS)
     deviation_of_few, unit_of_few, *quartiles = _of_rows(X[few], weight[few], columns)
     reference = np.array(X[:1][0])
     reference[columns] = quartiles[1]

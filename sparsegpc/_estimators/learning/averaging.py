@@ -9,7 +9,7 @@ from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.predictions.mixtures import Component
 
 # Rows, counted by their weights, up to which "auto" averages.
-FEW_ROWS = 100
+AVERAGING_ROWS = 100
 
 
 @with_parameters
@@ -68,7 +68,7 @@ class HyperparameterDraws:
 
     def _averages(self, total_weight):
         if self.hyperparameters == "auto":
-            return is_regressor(self) and total_weight <= FEW_ROWS
+            return is_regressor(self) and total_weight <= AVERAGING_ROWS
         return self.hyperparameters == "average"
 
     def _store_posterior(self, evaluation, model, offset):

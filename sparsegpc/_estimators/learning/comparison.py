@@ -17,9 +17,10 @@ from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
-# FEW_ROWS decide; from MANY_ROWS on it is a SHARE of them, but at most MOST_ROWS. With
-# ``n_inducing="auto"`` these fits have at most MOST_POINTS.
-FEW_ROWS, MANY_ROWS, SHARE, MOST_ROWS, MOST_POINTS = 2000, 100_000, 0.2, 100_000, 200
+# DECIDING_ROWS decide; from MANY_ROWS on it is a DECIDING_SHARE of them, but at most
+# MOST_DECIDING_ROWS. With ``n_inducing="auto"`` these fits have at most MOST_POINTS.
+DECIDING_ROWS, MANY_ROWS, MOST_POINTS = 2000, 100_000, 200
+DECIDING_SHARE, MOST_DECIDING_ROWS = 0.2, 100_000
 # Where an addition helps, FIRST_ITERATIONS iterations show it by a gain of FIRST_GAIN nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
 
@@ -64,7 +65,7 @@ class Candidate(NamedTuple):
         best, run = result.best, None
         # Points that are some of the rows of a part might not suit all rows.
         points = best.points if has_all_rows else None
-        if len(part.model.weight) > FEW_ROWS and result.hessian is not None:
+        if len(part.model.weight) > DECIDING_ROWS and result.hessian is not None:
             run = Run(best.theta, best, result.hessian)
         return Decision(problem, Starts([best.theta], points, run))
 
@@ -74,7 +75,8 @@ def deciding_part(problem):
     n_rows = len(problem.model.weight)
     # What is learned from a part of very many rows is decided on all of this part.
     if not problem.learns_from_part:
-        n_rows = FEW_ROWS if n_rows < MANY_ROWS else min(int(SHARE * n_rows), MOST_ROWS)
+        share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
+        n_rows = DECIDING_ROWS if n_rows < MANY_ROWS else share
     simple = copy(problem.estimator)
     simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
     if simple.n_inducing == "auto":

@@ -27,9 +27,9 @@ from sparsegpc._estimators.learning.problem_fit import evaluate_problem
 # An effect is tried if its length scale is less than FEW_VALUES times the typical distance between
 # neighbouring values. With INDEPENDENT times this distance their correlation is exp(-8).
 FEW_VALUES, INDEPENDENT = 5.0, 0.25
-# The values of a column are taken from MOST_ROWS distinct rows. On average, at least FEWEST_SHARING
-# rows must share a value: an effect that differs from row to row is noise.
-MOST_ROWS, FEWEST_SHARING = 10_000, 2
+# The values of a column are taken from VALUE_ROWS distinct rows. On average, at least
+# FEWEST_SHARING rows must share a value: an effect that differs from row to row is noise.
+VALUE_ROWS, FEWEST_SHARING = 10_000, 2
 # Each trial of an interaction divides the length scale of a column by DIVISOR, as long as it
 # remains more than FASTER times that of the effect. It must be less than LONGEST times the standard
 # deviation of the column: beyond that the column hardly interacts.
@@ -67,7 +67,7 @@ def _independent_lengths(problem, theta):
     effects = effect_lengths(hyperparameters)
     if not effects:
         return {}
-    rows, lengths = X[spaced_rows(X, MOST_ROWS)], {}
+    rows, lengths = X[spaced_rows(X, VALUE_ROWS)], {}
     for k, column in effects.items():
         values = np.unique(rows[:, column])
         if not 2 < len(values) <= len(rows) / FEWEST_SHARING:

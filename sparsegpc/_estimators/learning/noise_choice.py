@@ -15,8 +15,8 @@ from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import Starts
-from sparsegpc._core.learning.growing_subsets import FEWEST_ROWS
-from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_ROWS, shortened
+from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
+from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, shortened
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
@@ -91,7 +91,7 @@ def _starts(varying, fitted):
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
-    return Starts(values, best.points if len(varying.model.weight) < FEWEST_ROWS else None)
+    return Starts(values, best.points if len(varying.model.weight) < FEWEST_FOR_SUBSETS else None)
 
 
 def _learned_if_better(varying, starts, fitted):
@@ -146,7 +146,7 @@ def _start_by_column(problem, theta, points):
     own, alternatives = single_columns(problem.plan.hyperparameters, problem.spread)
     if not 2 <= len(alternatives) <= MOST_COLUMNS or problem.progress.stopped:
         return []
-    part, n_before = problem.model.subsample(MOST_ROWS), len(theta)
+    part, n_before = problem.model.subsample(TRIAL_ROWS), len(theta)
     theta = np.append(theta, own)
     alternatives = {n_before + k: values for k, values in alternatives.items()}
     # The points of the noise must suffice for each of the columns.

@@ -24,7 +24,7 @@ LARGE_SHARE = 0.3
 # most of them suggest, and is not NEGLIGIBLE beside that of the targets.
 OUTLYING, NEGLIGIBLE = 4.0, 0.01
 # The number of rows whose residuals count, and the fewest that tell which are usual.
-SOME_ROWS, FEWEST_ROWS = 5000, 30
+RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
 # A fit warns if the correlation of deviations at neighbouring rows is larger than this.
 CORRELATED = 0.3
 # What is learned from half or twice as many copies of the same rows differs little.
@@ -116,8 +116,8 @@ def outlier_warnings(fitted):
     This is for Gaussian noise with the same variance at all rows.
     """
     model, posterior = fitted.problem.model, fitted.result.best.posterior
-    places = spaced_rows(model.weight, SOME_ROWS)
-    if len(places) < FEWEST_ROWS:
+    places = spaced_rows(model.weight, RESIDUAL_ROWS)
+    if len(places) < FEWEST_RESIDUALS:
         return []
     remedy = 'if a few targets are outliers, set noise="student-t"'
     if fitted.problem.estimator.noise != "auto":

@@ -17,7 +17,7 @@ TEXT_KINDS = "SU"
 NUMBERS, TEXTS = (numbers.Number, np.bool_), (str, bytes)
 # Levels of fewer rows share a column. Others need not: where rows say little about a level, the
 # prior keeps its effect near that of others.
-FEWEST_ROWS = 2
+FEWEST_PER_LEVEL = 2
 # A column is reported if more than this share of the rows have such levels.
 MOST_RARE = 0.5
 
@@ -138,7 +138,7 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
         validate_data(self, X, skip_check_array=True)
         for k, column in enumerate(levels(X).T):
             _, counts = np.unique(column.astype(str), return_counts=True)
-            share = np.count_nonzero(counts < FEWEST_ROWS) / len(column)
+            share = np.count_nonzero(counts < FEWEST_PER_LEVEL) / len(column)
             if len(counts) > 1 and share > MOST_RARE:
                 warn_user(
                     f"{share:.0%} of the rows have a value of {column_name(self, k)} that no other "

@@ -6,7 +6,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from sparsegpc._estimators.base_estimator import Estimator
-from sparsegpc._estimators.tables.columns import FEWEST_ROWS, levels
+from sparsegpc._estimators.tables.columns import FEWEST_PER_LEVEL, levels
 
 # Most columns for the levels of a category; one of them may be shared by the rarest levels.
 MOST_LEVELS = 200
@@ -28,7 +28,7 @@ class Indicators(OneToOneFeatureMixin, TransformerMixin, Estimator):
         Which levels share a column, see `OneHotEncoder`.
     """
 
-    def __init__(self, min_frequency=FEWEST_ROWS, max_categories=MOST_LEVELS):
+    def __init__(self, min_frequency=FEWEST_PER_LEVEL, max_categories=MOST_LEVELS):
         self.min_frequency = min_frequency
         self.max_categories = max_categories
 

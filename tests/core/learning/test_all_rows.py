@@ -12,13 +12,13 @@ from tests.core.learning.fit_cases import learn, make_data, make_model
 
 
 def test_the_part_has_enough_rows_for_the_points(monkeypatch):
-    monkeypatch.setattr(all_rows, "PART_ROWS", 30)
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", 30)
     monkeypatch.setattr(all_rows, "ENOUGH_ROWS_PER_POINT", 2)
     model = make_model(*make_data(n=100))
     sizes = {n: len(learning_part(model, n).weight) for n in (1, 15, 16, 25, 26)}
     assert sizes == {1: 30, 15: 30, 16: 32, 25: 50, 26: 100}
     assert learning_part(model, 26) is model
-    monkeypatch.setattr(all_rows, "PART_ROWS", 51)
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", 51)
     assert learning_part(model, 1) is model
 
 

@@ -11,7 +11,7 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
-from sparsegpc._core.learning.few_rows import FEW_ROWS, RANKING_ITERATIONS, FewRows, unranked
+from sparsegpc._core.learning.few_rows import RANKING_ITERATIONS, START_ROWS, FewRows, unranked
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import Run
@@ -49,12 +49,12 @@ def as_given(model, starts, *rest):
     return unranked(starts)
 
 
-def few_rows(model, n_points=FEW_ROWS, weak_prior=None):
+def few_rows(model, n_points=START_ROWS, weak_prior=None):
     return FewRows(model, settings_of(weak_prior=weak_prior), n_points)
 
 
 def test_starts_are_learned_on_few_rows(monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 30)
+    monkeypatch.setattr(module, "START_ROWS", 30)
     sizes = []
 
     class SubsetModel(RecordingModel):
@@ -168,7 +168,7 @@ def test_few_rows_contradict_a_theta_that_is_far_from_their_optimum():
 
 
 def test_a_prior_contradicts_nothing(monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 50)
+    monkeypatch.setattr(module, "START_ROWS", 50)
     best = few_rows(make_model()).ranking(runs_from([START]))[0][0].end.theta
     few = few_rows(make_model(), weak_prior=NormalPrior.of_all(best - 3.0, 0.5))
     tied = few.ranking(runs_from([best - 3.0]))[0][0]
@@ -181,7 +181,7 @@ def learned(model, prior):
 
 
 def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing(monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 50)
+    monkeypatch.setattr(module, "START_ROWS", 50)
     X = np.linspace(-3.0, 3.0, 60)[:, None]
     model = make_model(X, np.sign(X[:, 0] + 1e-9))
     tied = learned(model, NormalPrior.of_all(np.zeros(2), 1.0))
@@ -227,7 +227,7 @@ def test_a_rare_class_that_few_rows_hardly_show_is_found(seed):
 
 
 def test_starts_are_compared_on_few_rows(monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 100)
+    monkeypatch.setattr(module, "START_ROWS", 100)
     model = make_divided()
     learn(model, [START, np.log([3.0, 0.5])])
     assert model.sizes == [100, 100]

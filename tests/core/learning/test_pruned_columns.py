@@ -45,7 +45,7 @@ def fast_and_slow(X):
 
 @pytest.mark.parametrize("most_rows", [100, 1000])
 def test_only_the_column_that_matters_is_brought_back(monkeypatch, most_rows):
-    monkeypatch.setattr(module, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(module, "TRIAL_ROWS", most_rows)
     model = make_model(fast_and_slow)
     best = evaluated(model, [LONG, SHORT[1], LONG])
     theta = bring_back(model, best, ALTERNATIVES, Progress())

@@ -298,7 +298,7 @@ def test_effects_with_as_many_points_as_needed():
 
 
 def test_many_rows_are_represented_by_some(monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 100)
+    monkeypatch.setattr(module, "DECIDING_ROWS", 100)
     X, _, y = additive()
     model = regressor().fit(X, y)
     assert has_effects(model)
@@ -306,8 +306,10 @@ def test_many_rows_are_represented_by_some(monkeypatch):
 
 
 def test_a_share_of_very_many_rows_decides_and_is_where_the_fit_goes_on(monkeypatch):
-    for name, value in {"FEW_ROWS": 20, "MANY_ROWS": 400, "SHARE": 0.4, "MOST_ROWS": 150}.items():
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "DECIDING_ROWS", 20)
+    monkeypatch.setattr(module, "MANY_ROWS", 400)
+    monkeypatch.setattr(module, "DECIDING_SHARE", 0.4)
+    monkeypatch.setattr(module, "MOST_DECIDING_ROWS", 150)
     X, _, y = additive(400)
     direct = regressor(n_inducing=40, main_effects=True).fit(X, y)
     for n_rows, n_decide in ((399, 20), (400, 150)):
@@ -357,7 +359,7 @@ def test_the_comparison_is_printed(data, end, capsys):
 
 
 def test_printed_bounds_of_a_part_of_the_rows_are_in_units_of_y(capsys, monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 80)
+    monkeypatch.setattr(module, "DECIDING_ROWS", 80)
     X, _, y = additive()
     model = regressor(normalize_y=True)
     first, second = (comparison(capsys, model, X, scale * y)[0] for scale in (1.0, 1024.0))

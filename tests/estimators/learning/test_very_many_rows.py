@@ -22,7 +22,7 @@ MORE = {**ONE, "n_inducing": 40}
 
 @pytest.fixture(autouse=True)
 def small_part(monkeypatch):
-    monkeypatch.setattr(all_rows, "PART_ROWS", PART)
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", PART)
     monkeypatch.setattr(all_rows, "ENOUGH_ROWS_PER_POINT", 2)
 
 
@@ -62,7 +62,7 @@ def test_predictions_are_those_of_all_rows():
 def test_the_part_gives_about_the_hyperparameters_of_all_rows(monkeypatch):
     X, y = targets()
     part = SparseGPRegressor(**MORE).fit(X, y)
-    monkeypatch.setattr(all_rows, "PART_ROWS", N)
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", N)
     whole = SparseGPRegressor(**MORE).fit(X, y)
     assert (whole.history_["n_samples"] == N).sum() > 1
     # P parameters learned from n of N rows are expected to cost N P / 2n nats, here 5.
@@ -162,7 +162,7 @@ def test_a_part_of_very_many_rows_gets_more_points(monkeypatch):
     X, y = targets()
     model = SparseGPRegressor(optimize_inducing=False, **SIMPLE).fit(X, y)
     assert model.history_["n_inducing"][-1] == len(model.inducing_points_) == 20
-    monkeypatch.setattr(all_rows, "PART_ROWS", N)
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", N)
     model = SparseGPRegressor(optimize_inducing=False, **SIMPLE).fit(X, y)
     assert len(model.inducing_points_) == 10
 
