@@ -45,7 +45,7 @@ from sparsegpc._core.rows.merged_rows import UnmergedRows
 BATCH_TOL, BATCH_VISITS = 1e-3, 20
 
 
-class BatchPoint(NamedTuple):
+class BatchIterate(NamedTuple):
     """The bound of a batch at given sums of its sites, and the sums of the new sites.
 
     ``x`` holds the given sums, ``image`` the new ones, and ``log_scale`` the log scale of ``x``.
@@ -176,13 +176,13 @@ class SiteBatches(StochasticModel):
         return [_posterior(part, self.prior_mean) for part in sums]
 
     def _added_to(self, kept, best):
-        """Return the kept sums plus those of a `BatchPoint`, with equal shares of the log scale."""
+        """Return the kept sums plus those of a `BatchIterate`; functions share its log scale."""
         log_scale = best.log_scale / self.n_functions
         new = [part._replace(log_scale=log_scale) for part in best.x]
         return tuple(map(added, kept, new))
 
     def _solve(self, state, batch, kept, tol, max_visits):
-        """Return the `BatchPoint` at the best sites of the rows, given the kept sums.
+        """Return the `BatchIterate` at the best sites of the rows, given the kept sums.
 
         The ascent ends when a visit gains less than `tol` nats.
         """
@@ -212,12 +212,12 @@ class SiteBatches(StochasticModel):
         ).best
 
     def _evaluate(self, batch, kept, sums):
-        """Return the `BatchPoint` at given sums of the sites of the batch. Cost 2 K N_b M^2."""
+        """Return the `BatchIterate` at given sums of the sites of the batch. Cost 2 K N_b M^2."""
         posteriors = self._posteriors(map(added, kept, sums))
         visit = self._visit(batch, posteriors)
         log_scale = visit.value - sum(map(expected_log_sites, sums, posteriors))
         bound = log_scale + sum(q.bound for q in posteriors)
-        return BatchPoint(sums, visit.sums, posteriors, visit, log_scale, bound)
+        return BatchIterate(sums, visit.sums, posteriors, visit, log_scale, bound)
 
     def _refuse_invalid(self, sums):
         """Raise LinAlgError if extrapolated sums are not sums of sites of positive precision."""

@@ -36,7 +36,7 @@ from sparsegpc._core.minibatches.epochs import epochs
 from sparsegpc._core.minibatches.explicit_posterior import kernel_gradient
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.minibatches.running_sums import no_rows
-from sparsegpc._core.minibatches.site_batches import BatchPoint, SiteBatches
+from sparsegpc._core.minibatches.site_batches import BatchIterate, SiteBatches
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import cosine_annealing
 from sparsegpc._core.optimisers.anderson import Anderson
@@ -728,7 +728,7 @@ def test_noise_is_learned_from_batches(kind):
 
 
 def test_extrapolation_to_a_negative_precision_is_refused():
-    point = BatchPoint(None, None, [], None, 0.0, 0.0)
+    iterate = BatchIterate(None, None, [], None, 0.0, 0.0)
     images = [(no_rows(2)._replace(precision=precision),) for precision in (1.0, 2.0)]
-    assert point.combined([0.5], images)[0].precision == 1.5
-    assert point.combined([3.0], images) is None
+    assert iterate.combined([0.5], images)[0].precision == 1.5
+    assert iterate.combined([3.0], images) is None
