@@ -40,6 +40,10 @@ class FunctionPosterior(NamedTuple):
     ``w`` (M,) and ``LB`` (M, M) are the mean and the Cholesky factor of the precision in whitened
     coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_ratio`` is
     the mean of the residual ratio, precision times residual, over the ``n_rows`` rows.
+
+    ``mean_variance`` is the variance of the prior mean given the sites, if its prior is flat; zero
+    if it is known. The bound is that at the prior mean itself, but predictions take its uncertainty
+    into account. ``w_p`` (M,) is minus the derivative of w w.r.t. the prior mean.
     """
 
     w: np.ndarray
@@ -48,6 +52,8 @@ class FunctionPosterior(NamedTuple):
     bound: float = np.nan
     mean_ratio: float = np.nan
     n_rows: float = np.nan
+    mean_variance: float = 0.0
+    w_p: np.ndarray | None = None
 
     def truncated(self, n_points):
         """Return q(u) of the first `n_points` points at the same sites and prior mean.
@@ -58,15 +64,39 @@ class FunctionPosterior(NamedTuple):
         needs the rows. This takes O(M^2) operations.
         """
         LB = np.asfortranarray(self.LB[:n_points, :n_points])
-        h = self.LB[:n_points] @ (self.LB.T @ self.w)
         dropped = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
-        return FunctionPosterior(
-            solve_cholesky(LB, h),
-            LB,
-            self.prior_mean,
+        smaller = self._replace(
+            w=self._truncated_solution(LB, self.w)[0],
+            LB=LB,
+            bound=np.nan,
             mean_ratio=self.mean_ratio + dropped / self.n_rows,
-            n_rows=self.n_rows,
         )
+        if not self.mean_variance:
+            return smaller._replace(w_p=None)
+        w_p, explained = self._truncated_solution(LB, self.w_p)
+        lost = float(((self.LB.T @ self.w_p) ** 2).sum()) - explained
+        return smaller._replace(w_p=w_p, mean_variance=1.0 / (1.0 / self.mean_variance + lost))
+
+    def _truncated_solution(self, LB, x):
+        """Return the solution x of B x = h for the leading blocks of B and h, and h^T x.
+
+        `LB` is the factor of the block of B.
+        """
+        h = self.LB[: len(LB)] @ (self.LB.T @ x)
+        solution = solve_cholesky(LB, h)
+        return solution, float(h @ solution)
+
+    def at_prior_mean(self):
+        """Return q(u) with the prior mean taken as known."""
+        return self._replace(mean_variance=0.0, w_p=None)
+
+    def share_of_mean(self, V, part=1.0):
+        """Return the derivative of the mean of f w.r.t. the prior mean at rows of features V, (N,).
+
+        It is zero where the sites determine f, and one far from all points. `part` is one for f, or
+        zero for a part of f to which the prior mean does not belong.
+        """
+        return part if self.w_p is None else part - self.w_p @ V
 
     def __reduce__(self):
         return reduced(self, "LB")
@@ -146,10 +176,20 @@ class _Profile(NamedTuple):
             x = prior_mean - self.centre
         bound = self.value + self.slope * x - 0.5 * self.curvature * x * x
         bound += slack_term - 0.5 * log_det(self.LB)
-        w = self.w_b - x * self.w_p
-        prior_mean = self.centre + x if prior_mean is None else prior_mean
-        mean_ratio = sum_of_ratios / n_rows
-        return FunctionPosterior(w, self.LB, float(prior_mean), float(bound), mean_ratio, n_rows)
+        found = FunctionPosterior(
+            self.w_b - x * self.w_p,
+            self.LB,
+            float(self.centre + x if prior_mean is None else prior_mean),
+            float(bound),
+            sum_of_ratios / n_rows,
+            n_rows,
+        )
+        if prior_mean is not None:
+            return found
+        # Rounding errors of w_p must not count where the curvature is a small difference.
+        precision = self.curvature + float(((self.LB.T @ self.w_p) ** 2).sum())
+        curvature = max(self.curvature, EPSILON * precision) + mean_prior.precision
+        return found._replace(mean_variance=1.0 / curvature, w_p=self.w_p)
 
 
 def mean_curvature(precision, Vp, w_p):

@@ -85,9 +85,10 @@ class Likelihood:
         Whether `expect` includes the slack; then the argument `v` of `expect` is 1.
     has_prior_mean : bool
         Whether the prior means of the functions can be learned; otherwise they are zero.
-    stream_deviation : float
-        Standard deviation of a normal prior, with mean 0, of the prior means in a stream. Labels
-        and counts have 3. Infinity means that there is no such prior.
+    mean_deviation : float
+        Standard deviation of a normal prior, with mean 0, of the prior means. It keeps these finite
+        in a stream, and in all predictions their variance. Labels and counts have 3. Infinity means
+        that there is no such prior.
     to_little_noise : float or tuple of P floats
         What to add to the initial parameters for about a tenth of the standard deviation of the
         noise. A search for functions that vary fast starts there.
@@ -130,7 +131,7 @@ class Likelihood:
     has_fixed_sites = False
     has_own_slack = False
     has_prior_mean = True
-    stream_deviation = np.inf
+    mean_deviation = np.inf
     to_little_noise = 0.0
     merges_unequal_targets = True
 
@@ -415,7 +416,7 @@ class LabelLikelihood(Likelihood):
 
     takes_many_classes = False
     # With rows of a single class, the prior mean would go to infinity, and probabilities to zero.
-    stream_deviation = 3.0
+    mean_deviation = 3.0
 
     def for_classes(self, n_classes):
         """Return the likelihood for this number of classes."""

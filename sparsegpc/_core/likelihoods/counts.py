@@ -41,7 +41,7 @@ class _Counts(ResponseLikelihood):
     row_argument = "exposure"
     is_discrete = True
     # With zeros alone, the prior mean would go to minus infinity, and rates to zero.
-    stream_deviation = 3.0
+    mean_deviation = 3.0
     rule = "counts: whole numbers from 0"
     remedy = (
         "give counts and not rates, and the sizes to which they refer as exposure; for positive "

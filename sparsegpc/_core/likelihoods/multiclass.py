@@ -216,7 +216,7 @@ class DirichletTargets(_SoftmaxLink, KnownNoise, LabelLikelihood):
 
     takes_many_classes = True
     # The targets are finite, and so are the best prior means.
-    stream_deviation = np.inf
+    mean_deviation = np.inf
 
     def __init__(self, concentration=0.01):
         self.concentration = concentration

@@ -2,9 +2,10 @@ r"""The posterior of f at training rows, each without its own site.
 
 A training row tells how well new rows are predicted only if q(u) has not seen it. Without the site
 of row n, of precision p and shift b, the optimal q(u) at the sites of the other rows and the same
-prior mean is :math:`N(w_{-n}, B_{-n}^{-1})` with :math:`B_{-n} = B - p v v^\top` for the features v
-of the row. With :math:`r = 1 - p v^\top B^{-1} v` and the slope
-:math:`\alpha = b - p (\mu + v^\top w)` of the site at the mean,
+prior mean, as uncertain as with all rows, is :math:`N(w_{-n}, B_{-n}^{-1})` with
+:math:`B_{-n} = B - p v v^\top` for the features v of the row. With
+:math:`r = 1 - p v^\top B^{-1} v` and the slope :math:`\alpha = b - p (\mu + v^\top w)` of the
+site at the mean,
 
 .. math::
     g^\top w_{-n} = g^\top w - \frac{\alpha}{r} g^\top B^{-1} v, \quad
@@ -65,7 +66,8 @@ class LeaveOneOutPosterior:
                 half = solve_lower(q.LB, V)
                 mean_change, variance_change = site_removal(q, V, half, half, *site)
                 means.append(q.prior_mean + q.w @ V + mean_change)
-                variances.append(column_squares(half) + residual + variance_change)
+                of_mean = q.mean_variance * q.share_of_mean(V) ** 2
+                variances.append(column_squares(half) + residual + of_mean + variance_change)
             return (), (np.stack(means), np.stack(variances))
 
         blocks = RowBlocks(len(X), len(posterior.Z), n_read=X.shape[1], **row_options)

@@ -11,6 +11,9 @@ pseudo-targets :math:`\tilde y = b / p` with the noise variances 1 / p. With
     E[f_*] = \mu + w^\top v_* + \kappa^\top (\tilde y_S - \mu - V_S^\top w), \quad
     \mathrm{Var}[f_*] = \tilde k_{**} - \kappa^\top \tilde K_{S*} + g^\top B^{-1} g.
 
+To the variance a learned prior mean adds its own, times the square of the derivative of the mean
+w.r.t. it, which is :math:`1 - 1^\top \kappa - w_p^\top g`.
+
 Each row has its own neighbours, so the predictions of several rows have no joint distribution.
 """
 
@@ -108,6 +111,7 @@ class LocalPosterior:
                 half_V = solve_lower(q.LB, V)
                 mean_change, inducing_change = site_removal(q, V, half_V, half_g, *site)
                 mean, inducing = mean + mean_change, inducing + inducing_change
+            share = q.share_of_mean(g, 1.0 - (root * solved).sum(axis=1))
             means.append(mean)
-            variances.append(left + inducing)
+            variances.append(left + inducing + q.mean_variance * share**2)
         return np.stack(means), np.stack(variances)

@@ -288,7 +288,10 @@ class HeteroscedasticModel(SparseModel):
             points,
             solutions,
             posterior=posterior_of(features, [found.posterior for found in solutions]),
-            noise=posterior_of(noise_features, [found.noise_posterior for found in solutions]),
+            # Bounds of any rows take their noise from it, and they are those at the prior mean.
+            noise=posterior_of(
+                noise_features, [found.noise_posterior.at_prior_mean() for found in solutions]
+            ),
             jitter=max(features.jitter, noise_features.jitter),
             grad_theta=grad_theta,
             grad_Z=grad_Z,

@@ -52,9 +52,7 @@ class Posterior(NamedTuple):
         """
 
         def block(X):
-            V, residual = self.features(X)
-            parts = [marginals(V, residual, q) for q in self.functions]
-            return (), tuple(map(np.stack, zip(*parts, strict=True)))
+            return (), self._part_moments(*self.features(X), part=1.0)
 
         # A cluster caches an array object until it is deleted. The view is deleted after this call,
         # so the caller may change X afterwards.
@@ -71,8 +69,16 @@ class Posterior(NamedTuple):
         """
         V = solve_lower(self.Luu, cross, overwrite=True)
         residual = np.maximum(variance - column_squares(V), 0.0)
-        parts = [marginals(V, residual, q._replace(prior_mean=0.0)) for q in self.functions]
-        return tuple(map(np.stack, zip(*parts, strict=True)))
+        return self._part_moments(V, residual, part=0.0)
+
+    def _part_moments(self, V, residual, part):
+        """Return the mean and the variance of f, or of a part of it (see `share_of_mean`)."""
+        means, variances = [], []
+        for q in self.functions:
+            mean, variance = marginals(V, residual, q._replace(prior_mean=part * q.prior_mean))
+            means.append(mean)
+            variances.append(variance + q.mean_variance * q.share_of_mean(V, part) ** 2)
+        return np.stack(means), np.stack(variances)
 
     def weights(self):
         """Return the weights of the covariances with the points in each posterior mean, (K, M).
@@ -95,6 +101,9 @@ class Posterior(NamedTuple):
         result = np.empty((len(self.functions), len(X), len(X)))
         for q, out in zip(self.functions, result, strict=True):
             covariance(residual, V, q, out=out)
+            if q.mean_variance:
+                share = q.share_of_mean(V)
+                out += np.outer(q.mean_variance * share, share)
         return mean, result
 
     def truncated(self, n_points):

@@ -23,11 +23,12 @@ from sparsegpc._core.numerics.linalg import cholesky_of_identity_plus, solve_cho
 class Covariance:
     """The covariance of q(u) of one function at fixed site precisions, and steps for its mean.
 
-    A `prior_mean` of None learns the prior mean of f. Cost N M^2 + M^3 / 3.
+    A `prior_mean` of None learns the prior mean of f. For predictions it is as uncertain as with a
+    normal prior of the precision `mean_precision`. Cost N M^2 + M^3 / 3.
     """
 
-    def __init__(self, features, state, prior_mean):
-        self._prior_mean = prior_mean
+    def __init__(self, features, state, prior_mean, mean_precision=0.0):
+        self._prior_mean, self._mean_precision = prior_mean, mean_precision
         self._sums = row_sums(features, state.sites(), STANDARD)
         self.LB = cholesky_of_identity_plus(self._sums.VpV)
         self._n_rows = features.n_rows
@@ -37,9 +38,13 @@ class Covariance:
     def posterior(self, mean):
         """Return the `FunctionPosterior` with a given mean, shape (M + 1,), without its bound."""
         ratio = self._sums.residual_ratio / self._n_rows
-        return FunctionPosterior(
+        found = FunctionPosterior(
             mean[:-1], self.LB, float(mean[-1]), mean_ratio=ratio, n_rows=self._n_rows
         )
+        if self._prior_mean is not None:
+            return found
+        variance = 1.0 / (self._curvature + self._mean_precision)
+        return found._replace(mean_variance=variance, w_p=self._w_p)
 
     def mean(self):
         """Return the mean for the shifts b of the sites, shape (M + 1,).

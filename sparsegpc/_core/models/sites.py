@@ -265,7 +265,10 @@ class _BoundOfSites:
 
     def _begin(self, states, means=None):
         """Return the `Beginning` at means (K, M + 1), None for those that the shifts give."""
-        functions = [Covariance(self._features, state, self._prior_mean) for state in states]
+        mean_precision = self._likelihood.mean_deviation**-2
+        functions = [
+            Covariance(self._features, state, self._prior_mean, mean_precision) for state in states
+        ]
         precision = np.stack([state.precision for state in states])
         np.maximum(precision, SMALLEST_PRECISION, out=precision)
         if means is None:

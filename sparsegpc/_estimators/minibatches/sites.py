@@ -65,7 +65,7 @@ class SiteMinibatches(BaseMinibatches):
         return resolve_slack(self.bound, self._likelihood, in_batches=True)
 
     def _batches(self, kernel, of_stream, **options):
-        precision = self._likelihood.stream_deviation**-2 if of_stream else 0.0
+        precision = self._likelihood.mean_deviation**-2 if of_stream else 0.0
         return SiteBatches(kernel, self._likelihood, mean_precision=precision, **options)
 
     def _store(self, model):

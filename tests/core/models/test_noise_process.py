@@ -624,7 +624,7 @@ def test_evaluation_carries_both_posteriors():
     evaluation = evaluate(model)
     (solution,) = evaluation.solutions
     assert evaluation.posterior.functions == (solution.posterior,)
-    assert evaluation.noise.functions == (solution.noise_posterior,)
+    assert evaluation.noise.functions == (solution.noise_posterior.at_prior_mean(),)
     assert evaluation.noise.kernel is model.noise_kernel
     for posterior, theta, points in (
         (evaluation.posterior, THETA[:2], evaluation.points.Z),

@@ -4,6 +4,8 @@ The dense oracles see sites and the kernel's formula in scalar Python: they know
 factors, and no code of the package.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,6 +74,18 @@ def dense_exact(case, problem, sites, prior_mean, new):
     return mean, case.matrix(theta, new, new) - cross.T @ gain
 
 
+def with_flat_prior(dense, Q, sites, prior_mean, *arguments):
+    """Return mean and covariance of f at new rows if the prior of the prior mean is flat.
+
+    ``dense(sites, prior_mean, *arguments)`` returns those at a given prior mean. The mean of f is
+    linear in it, and the log evidence of targets with the covariance Q + 1 / p quadratic.
+    """
+    mean, cov = dense(sites, prior_mean, *arguments)
+    share = dense(sites, prior_mean + 1.0, *arguments)[0] - mean
+    curvature = np.linalg.inv(Q + np.diag(1.0 / sites.precision)).sum()
+    return mean, cov + np.outer(share, share) / curvature
+
+
 # --------------------------------------------------------------------------------------------------
 # Moments and covariances
 
@@ -88,8 +102,13 @@ def test_moments_are_those_of_the_dense_sparse_process(case, way, seed):
     joint_mean, cov = posterior.covariance(new)
     assert mean.shape == variance.shape == joint_mean.shape == (3, 9)
     assert cov.shape == (3, 9, 9)
+    Kuu, Kuf = (case.matrix(problem.theta, problem.Z, X) for X in (problem.Z, problem.X))
+    Q = Kuf.T @ np.linalg.solve(Kuu, Kuf)
+    dense = partial(dense_sparse, case, problem)
     for k, prior_mean in enumerate(posterior.prior_means):
-        expected_mean, expected = dense_sparse(case, problem, sites[k], prior_mean, new)
+        expected_mean, expected = dense(sites[k], prior_mean, new)
+        if PRIOR_MEANS[k] is None:
+            expected_mean, expected = with_flat_prior(dense, Q, sites[k], prior_mean, new)
         for found in (mean[k], joint_mean[k]):
             assert_allclose(found, expected_mean, rtol=1e-6, atol=1e-7)
         assert_allclose(variance[k], expected.diagonal(), rtol=1e-6, atol=1e-7)
@@ -105,10 +124,29 @@ def test_all_rows_as_points_give_the_exact_process(case, seed):
     posterior = posterior_at(problem, sites)
     new = np.random.RandomState(seed).randn(7, 2)
     mean, cov = posterior.covariance(new)
+    K, dense = case.matrix(problem.theta, problem.X, problem.X), partial(dense_exact, case, problem)
     for k, prior_mean in enumerate(posterior.prior_means):
-        expected_mean, expected = dense_exact(case, problem, sites[k], prior_mean, new)
+        expected_mean, expected = dense(sites[k], prior_mean, new)
+        if PRIOR_MEANS[k] is None:
+            expected_mean, expected = with_flat_prior(dense, K, sites[k], prior_mean, new)
         assert_allclose(mean[k], expected_mean, rtol=1e-5, atol=1e-6)
         assert_allclose(cov[k], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_learned_prior_mean_is_as_uncertain_as_a_constant_in_the_kernel():
+    """As a constant function of large variance, added to f, in exact regression."""
+    case, problem = CASES[0], random_problem(2, n=12, kernel=CASES[0].build(2))
+    problem = problem._replace(Z=problem.X)
+    posterior = posterior_at(problem, [problem.sites], [None])
+    new = 3.0 * np.random.RandomState(2).randn(7, 2)
+    mean, cov = posterior.covariance(new)
+    theta, (precision, shift, _), c = problem.theta, problem.sites, 1e6
+    noisy = case.matrix(theta, problem.X, problem.X) + c + np.diag(1.0 / precision)
+    cross = case.matrix(theta, problem.X, new) + c
+    gain = np.linalg.solve(noisy, cross)
+    assert_allclose(mean[0], gain.T @ (shift / precision), rtol=1e-4, atol=1e-4)
+    expected = case.matrix(theta, new, new) + c - cross.T @ gain
+    assert_allclose(cov[0], expected, rtol=1e-4, atol=1e-4)
 
 
 @given(
@@ -166,7 +204,7 @@ def test_rows_may_be_used_again_by_who_gave_them():
         assert_allclose(ours, theirs, rtol=1e-12)
 
 
-def dense_predictions(evaluation, k, X_new):
+def dense_predictions(evaluation, k, X, X_new):
     """Return mean and covariance of the k-th f at new rows: q(u) explicitly, then p(f|u)."""
     Z, posterior = evaluation.points.Z, evaluation.solutions[k].posterior
     parameters = np.exp(evaluation.theta[:2])
@@ -178,6 +216,12 @@ def dense_predictions(evaluation, k, X_new):
     q_cov = L @ np.linalg.inv(posterior.LB @ posterior.LB.T) @ L.T
     projection = np.linalg.solve(Kuu, Kuf)
     cov = Kff + projection.T @ (q_cov - Kuu) @ projection
+    # How much f rises with the prior mean if the sites stay, by the same q(u) in dense algebra.
+    sites = evaluation.solutions[k].sites
+    A = np.linalg.solve(Kuu, dense_kernel(np.concatenate([Z, X]), *parameters)[:6, 6:])
+    share = 1.0 - projection.T @ q_cov @ (A @ sites.precision)
+    noisy = A.T @ Kuu @ A + np.diag(1.0 / sites.precision)
+    cov += np.outer(share, share) / np.linalg.inv(noisy).sum()
     return posterior.prior_mean + projection.T @ q_mean, cov
 
 
@@ -192,7 +236,7 @@ def test_predictions_of_several_outputs(rows):
     assert mean.shape == variance.shape == joint_mean.shape == (2, 11)
     assert cov.shape == (2, 11, 11)
     for k in range(2):
-        expected_mean, expected_cov = dense_predictions(evaluation, k, X_new)
+        expected_mean, expected_cov = dense_predictions(evaluation, k, model.X, X_new)
         assert_allclose(mean[k], expected_mean, rtol=1e-7, atol=1e-8)
         assert_allclose(variance[k], expected_cov.diagonal(), rtol=1e-7, atol=1e-8)
         assert_allclose(joint_mean[k], expected_mean, rtol=1e-7, atol=1e-8)
@@ -206,8 +250,9 @@ def test_predictions_at_the_rows_are_the_marginals():
     posterior = evaluation.posterior
     moments = posterior.moments(model.X)
     for k, q in enumerate(posterior.functions):
-        expected = marginals(features.V(0), features.residual, q)
-        for ours, theirs in zip(moments, expected, strict=True):
+        mean, variance = marginals(features.V(0), features.residual, q)
+        variance += q.mean_variance * (1.0 - q.w_p @ features.V(0)) ** 2
+        for ours, theirs in zip(moments, (mean, variance), strict=True):
             assert_allclose(ours[k], theirs, rtol=1e-12, atol=1e-13)
     place = posterior.kernel, posterior.theta, posterior.Z, posterior.Luu
     phi = whitened_features(*place, model.X, block_rows=7)
@@ -230,7 +275,8 @@ def test_the_first_points_have_the_posterior_of_a_fresh_model(n_points):
     """At the same sites, prior mean and covariance of the points: u by dense algebra, no rows."""
     problem = random_problem(3, n=20, m=5, rows=False)
     features = problem.features()
-    whole = posterior_of(features, [collapse(features, problem.sites, STANDARD)])
+    prior_mean = collapse(features, problem.sites, STANDARD).prior_mean
+    whole = posterior_of(features, [collapse(features, problem.sites, STANDARD, prior_mean)])
     part = whole.truncated(n_points)
     (q,) = part.functions
     assert part.Z.shape == (n_points, 2)
@@ -265,6 +311,11 @@ def test_truncated_is_the_posterior_on_the_first_points(n_points):
     whole = posterior_at(problem, sites)
     small = problem._replace(Z=problem.Z[:n_points])
     theirs = posterior_at(small, sites, whole.prior_means)
+    # How uncertain a learned prior mean is does not depend on its value.
+    learned = posterior_at(small, sites).functions[0]
+    uncertain = {"mean_variance": learned.mean_variance, "w_p": learned.w_p}
+    first, *others = theirs.functions
+    theirs = theirs._replace(functions=(first._replace(**uncertain), *others))
     ours = whole.truncated(n_points)
     assert ours.kernel is whole.kernel
     assert_array_equal(ours.theta, whole.theta)
@@ -295,7 +346,7 @@ def test_truncating_twice_is_truncating_once(seed, first, second):
 @given(seed=SEED)
 def test_no_number_of_points_widens_the_prior(seed):
     problem = random_problem(seed)
-    whole = posterior_at(problem, sites_of_functions(problem, seed))
+    whole = posterior_at(problem, sites_of_functions(problem, seed), [0.3, 0.0, -0.8])
     new = np.random.RandomState(seed).randn(6, 2)
     prior = problem.kernel.diag(problem.theta, new)
     for m in range(1, 6):

@@ -109,7 +109,8 @@ def test_rows_far_away_are_predicted_as_the_prior(reference):
     far = np.full((1, 2), 1e200)
     mean, std = reference.predict(far, return_std=True)
     assert_allclose(mean, reference.prior_mean_)
-    assert_allclose(std**2, 2.0 + reference.noise_variance_)
+    (q,) = reference._posterior.functions
+    assert_allclose(std**2, 2.0 + q.mean_variance + reference.noise_variance_)
 
 
 # What must work

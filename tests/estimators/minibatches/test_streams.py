@@ -344,7 +344,7 @@ def test_of_many_classes_those_that_have_not_occurred_are_equally_probable(rng):
     model = StochasticSparseGPClassifier(n_inducing=5, likelihood="softmax", memory=50)
     model.partial_fit(rng.randn(50, 2), np.arange(50) % 2, classes=range(10))
     found = model.predict_proba(NEW)
-    assert np.all(found[:, :2] > 0.4)
+    assert np.all(found[:, :2] > 0.35)
     assert_allclose(found[:, 2:], found[:, 2:3] @ np.ones((1, 8)), rtol=1e-3)
     assert np.all(found[:, 2:] > 1e-4)
 
