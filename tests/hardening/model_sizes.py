@@ -107,8 +107,8 @@ class Kind:
 
 def kinds(numbers_of_classes):
     """Return the kinds of models by their names."""
-    one = {"triangles": 2, "tables": 1, "vectors": 2}
-    batches = {"triangles": 3, "squares": 1, "tables": 2, "vectors": 3}
+    one = {"triangles": 2, "tables": 1, "vectors": 3}
+    batches = {"triangles": 3, "squares": 1, "tables": 2, "vectors": 4}
     noise = GPNoise(n_inducing=NOISE_POINTS, selection_tol=0.0)
     moved = StochasticSparseGPRegressor(
         optimize_inducing=True, n_epochs=1, learning_rate=0.1, batch_size=500
@@ -129,14 +129,14 @@ def kinds(numbers_of_classes):
     }
     for C in numbers_of_classes:
         found[f"{C} classes, one model"] = Kind(
-            SparseGPClassifier(**FIXED), C, triangles=C + 1, tables=1, vectors=C + 1
+            SparseGPClassifier(**FIXED), C, triangles=C + 1, tables=1, vectors=2 * C + 1
         )
         found[f"{C} classes, one for each"] = Kind(
             SparseGPClassifier(likelihood="bernoulli-logit", **FIXED),
             C,
             triangles=2 * C,
             tables=C,
-            vectors=2 * C,
+            vectors=3 * C,
             n_parts=C,
         )
         found[f"{C} classes, batches"] = Kind(
@@ -145,11 +145,11 @@ def kinds(numbers_of_classes):
             triangles=C + 2,
             squares=C,
             tables=2,
-            vectors=3 * C,
+            vectors=4 * C,
         )
     for C in (1, 2):
         found[f"{C} outputs"] = Kind(
-            SparseGPRegressor(**FIXED), C, triangles=C + 1, tables=1, vectors=C + 1
+            SparseGPRegressor(**FIXED), C, triangles=C + 1, tables=1, vectors=2 * C + 1
         )
     return found
 

@@ -189,7 +189,7 @@ class _Profile(NamedTuple):
         # Rounding errors of w_p must not count where the curvature is a small difference.
         precision = self.curvature + float(((self.LB.T @ self.w_p) ** 2).sum())
         curvature = max(self.curvature, EPSILON * precision) + mean_prior.precision
-        return found._replace(mean_variance=1.0 / curvature, w_p=self.w_p)
+        return found._replace(mean_variance=1.0 / curvature, w_p=self.w_p.copy())
 
 
 def mean_curvature(precision, Vp, w_p):
