@@ -171,17 +171,11 @@ SOME += ["unscaled columns", "huge targets", "one extreme target", "two outputs,
 )
 def test_odd_data_are_fitted_with_finite_results(name, noise, capfd):
     rows, targets = LEGAL[name]
-    variance, effects = None, "auto" if noise == "homoscedastic" else False
+    variance = None
     if noise == "known":
         noise, variance = "homoscedastic", 0.1 * max(targets.var(), 1e-6)
     model = SparseGPRegressor(
-        noise=noise,
-        selector="hgv",
-        n_inducing=10,
-        max_iter=5,
-        max_reselections=1,
-        tol=1e-3,
-        main_effects=effects,
+        noise=noise, selector="hgv", n_inducing=10, max_iter=5, max_reselections=1, tol=1e-3
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -14,7 +14,7 @@ from sparsegpc._core.learning import all_rows
 from sparsegpc._estimators.learning import point_selection, problem
 from tests.estimators.simple_kernel import SIMPLE
 
-N, PART = 600, 250
+N, PART = 1000, 300
 # With a kernel that is an object nothing but its hyperparameters is chosen.
 ONE = {"kernel": 1.0 * RBF(1.0), "n_inducing": 10}
 MORE = {**ONE, "n_inducing": 40}

@@ -62,7 +62,7 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(rng):
 @pytest.mark.parametrize(("n_periods", "most"), [(15, 0.06), (30, 0.08)])
 def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, most, rng, monkeypatch):
     """Growing subsets have too few points for 15 periods, and the first 50 points for 30."""
-    monkeypatch.setattr(growing_subsets, "FEWEST_ROWS", 800)
+    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 800)
     monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 200)
     monkeypatch.setattr(growing_subsets, "FEWEST_POINTS", 10)
     monkeypatch.setattr(problem, "FULL_COST_ROWS", 8000)
@@ -132,8 +132,8 @@ def test_a_faster_function_is_looked_for_once_in_what_is_kept(options, rng, monk
 
 
 def test_the_number_of_points_grows_for_a_fast_function_of_two_columns(rng, monkeypatch):
-    X = rng.randn(300, 15)
-    y = np.sin(3.0 * (X[:, 0] + X[:, 1])) + 0.3 * rng.randn(300)
+    X = rng.randn(500, 15)
+    y = np.sin(3.0 * (X[:, 0] + X[:, 1])) + 0.3 * rng.randn(500)
     model = SparseGPRegressor(n_inducing="auto", main_effects=False).fit(X, y)
     bound, sizes = model.lower_bound_, [step["n_inducing"] for step in model.growth_]
     assert sizes[-1] >= len(model.inducing_points_) >= 100
