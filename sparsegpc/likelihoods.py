@@ -79,6 +79,9 @@ RESPONSES = {
     "log-normal": LogNormal,
 }
 
+# Those among which the bound decides, for each one that "auto" means by the kind of target.
+ALTERNATIVES = {"gamma": ("log-normal", "weibull"), "weibull": ("log-normal",)}
+
 
 def resolve_likelihood(likelihood, n_classes):
     """Return the likelihood selected by the parameter `likelihood` of a classifier."""
@@ -92,6 +95,7 @@ def resolve_likelihood(likelihood, n_classes):
 def resolve_response(likelihood, y, event):
     """Return the likelihood selected by the parameter `likelihood` of a generalised regressor.
 
+    "auto" means one that suits the kind of target; a fit may prefer one of its `ALTERNATIVES`.
     Targets `y` are those of positive weight.
     """
     if isinstance(likelihood, str):

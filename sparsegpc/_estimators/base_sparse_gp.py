@@ -374,9 +374,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         targets = None if self._likelihood.merges_unequal_targets else rows.y
         return merge_rows(rows.X, rows.weight, targets=targets)
 
-    def _sparse_model(self, kernel, rows, merged, prior=None):
+    def _sparse_model(self, kernel, likelihood, rows, merged, prior=None):
         """Return the core's model of `PresentRows`, given the `MergedRows`."""
-        likelihood = self._likelihood
         targets = likelihood.targets(rows.y, rows.weight, merged)
         data = merged.X, targets, merged.weight
         options = self._model_options(likelihood)
@@ -491,5 +490,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
 
     def _model_of_rows(self, rows):
         """Return the `ModelOfRows` of `PresentRows`."""
-        model = self._sparse_model(self._posterior.kernel, rows, self._merged(rows))
+        kernel, likelihood = self._posterior.kernel, self._likelihood
+        model = self._sparse_model(kernel, likelihood, rows, self._merged(rows))
         return ModelOfRows(self, model, self._theta)

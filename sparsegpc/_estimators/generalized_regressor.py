@@ -6,6 +6,9 @@ from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
+from sparsegpc._estimators.learning.likelihood_choice import decide_likelihood
+from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
+from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
 
@@ -22,22 +25,29 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     Parameters
     ----------
     likelihood : str or ResponseLikelihood, default="auto"
-        Distribution of the targets given f, an instance or a name. "auto" is "weibull" if `fit`
-        gets `event`; otherwise "negative-binomial" if all targets are whole numbers, and else
-        "gamma". The mean of y is proportional to exp(f) in all of them.
+        Distribution of the targets given f, an instance or a name. The mean of y is proportional to
+        exp(f) in all of them. "auto" is "negative-binomial" if all targets are whole numbers and
+        `fit` gets no `event`. Otherwise the bound decides, in fits to at most 500 rows: with
+        `event` it is "weibull", or "log-normal" if that is better by more than log N nats on N
+        rows; else "gamma", or "log-normal" or "weibull" if one of these is. With `warm_start` it
+        stays as it is, and with ``optimizer=None`` it is the first of them.
 
         "negative-binomial" and "poisson" are for counts. Counts of people, sales or accidents
         nearly always vary more than a Poisson distribution allows, by an amount that the first
         one learns.
 
-        "gamma" is for positive numbers whose standard deviation is proportional to their mean.
-        "weibull" and "log-normal" are for durations, of which some may be censored.
+        "gamma" is for positive numbers whose standard deviation is proportional to their mean, and
+        "log-normal" also for those with a heavy tail, such as insurance claims. "weibull" and
+        "log-normal" are for durations, of which some may be censored.
 
     Attributes
     ----------
     likelihood_ : ResponseLikelihood
         The likelihood with its learned parameters: ``likelihood_.size`` of "negative-binomial",
         ``likelihood_.shape`` of the others that have one.
+    likelihood_bounds_ : dict of float or None
+        If ``likelihood="auto"`` compared likelihoods, the bound on the rows that decided, in nats,
+        for each by name: that of a simple model with few points. None if none were compared.
 
     See Also
     --------
@@ -115,6 +125,11 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
             the noise and were counted once.
         """
         return self._fit_likelihood(None, X, y, sample_weight, exposure, event)
+
+    def _learn_rows(self, rows, progress, context=None):
+        fitted = learn_rows(LikelihoodBuilder(self, rows, progress), decide_likelihood)
+        self.likelihood_bounds_ = fitted.compared_bounds
+        return self._keep(fitted)
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)

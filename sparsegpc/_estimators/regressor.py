@@ -227,7 +227,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._visible_range = 0.1 * float(np.sqrt(variance.mean()))
         self._target_variance = variance[targets.y.any(axis=1)]
         fitted = learn_rows(builder, decide_noise)
-        self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.noise_bounds
+        self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
         self._normalized = self.normalize_y
         found = self._keep(fitted)
         if builder.has_outliers:

@@ -30,13 +30,14 @@ class Decision(NamedTuple):
 
     ``starts`` are those of a `search` that goes on from there. ``fitted`` is what a search
     returned, if that was for all rows and nothing remains to be learned, else None.
-    ``noise_bounds`` is a dict of the bound for each kind of noise, or None if none were compared.
+    ``compared_bounds`` is a dict of the bound for each kind of noise or each likelihood, or None if
+    none were compared.
     """
 
     problem: Problem
     starts: Starts | None = None
     fitted: FittedProblem | None = None
-    noise_bounds: dict | None = None
+    compared_bounds: dict | None = None
 
     def learn(self):
         """Return the `FittedProblem`, if need be by a search."""

@@ -71,8 +71,8 @@ def decide_noise(builder):
         return Decision(problem, starts)
     other, bounds = _learned_if_better(problem, starts, fitted)
     if other is not None:
-        return Decision(problem, fitted=other, noise_bounds=bounds)
-    return Decision(fitted.problem, fitted=fitted.evaluated_last(), noise_bounds=bounds)
+        return Decision(problem, fitted=other, compared_bounds=bounds)
+    return Decision(fitted.problem, fitted=fitted.evaluated_last(), compared_bounds=bounds)
 
 
 def _starts(varying, fitted):

@@ -1,4 +1,5 @@
-"""Builders of the problems among which a fit chooses: one problem for each kernel and noise."""
+"""Builders of the problems among which a fit chooses: one problem for each kernel and noise,
+or each kernel and likelihood."""
 
 from copy import copy
 
@@ -77,7 +78,17 @@ class ProblemBuilder:
 
 
 class LikelihoodBuilder(ProblemBuilder):
-    """Build the problems of `PresentRows` and the likelihood of an estimator."""
+    """Build the problems of `PresentRows` and a likelihood, at first that of the estimator."""
+
+    def __init__(self, estimator, data, progress):
+        super().__init__(estimator, data, progress)
+        self.likelihood = estimator._likelihood
+
+    def with_likelihood(self, likelihood):
+        """Return the builder of problems with another likelihood that merges the same rows."""
+        other = copy(self)
+        other.likelihood = likelihood
+        return other
 
     def _merged(self, data, transform):
         return self.estimator._merged(data)
@@ -87,7 +98,8 @@ class LikelihoodBuilder(ProblemBuilder):
         kernel, n_columns = choice.resolve(spread), self.estimator.n_features_in_
         hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE)
         prior = choice.prior(hyperparameters, spread)
-        model = self.estimator._sparse_model(hyperparameters.kernel, data, rows, prior=prior)
+        parts = hyperparameters.kernel, self.likelihood, data, rows
+        model = self.estimator._sparse_model(*parts, prior=prior)
         if choice.is_named:
             parts = model.likelihood, model.targets, model.weight, model.fit_prior_mean
             model.prior = prior.joined(shape_prior(*parts), model.kernel.n_params)

@@ -18,8 +18,8 @@ class FittedProblem(NamedTuple):
     """A `Problem` and what was learned.
 
     ``growth`` tells how the number of points grew if ``n_inducing="auto"``, and ``sought_faster``
-    whether a faster function was looked for. At the end of a whole fit ``noise_bounds`` are those
-    of the `Decision`, and ``n_left_out`` is the number of copies of rows that were left out,
+    whether a faster function was looked for. At the end of a whole fit ``compared_bounds`` are
+    those of the `Decision`, and ``n_left_out`` is the number of copies of rows that were left out,
     counted by their weights.
     """
 
@@ -27,7 +27,7 @@ class FittedProblem(NamedTuple):
     result: FitResult
     growth: Growth | None = None
     sought_faster: bool = False
-    noise_bounds: dict | None = None
+    compared_bounds: dict | None = None
     n_left_out: float = 0.0
 
     @property

@@ -30,7 +30,8 @@ ROUNDING = 1e-9
 def learn_rows(builder, decide):
     """Return the `FittedProblem` of a whole fit of a `ProblemBuilder`.
 
-    `decide` is the function that returns the `Decision` of a builder about the kernel and noise.
+    `decide` is the function that returns the `Decision` of a builder about the kernel, and about the
+    noise or the likelihood.
     """
     fitted = learn(decide(builder))
     vanished = vanishing_noise(fitted, at_copies=True)
@@ -62,5 +63,5 @@ def learn(decision):
     # A model has the posterior of all rows even if the callback stopped the fit.
     fitted = with_all_rows(fitted)
     fitted = fitted.then(with_worthwhile_points)
-    fitted = fitted._replace(noise_bounds=decision.noise_bounds)
+    fitted = fitted._replace(compared_bounds=decision.compared_bounds)
     return fitted.incomplete() if fitted.stopped else fitted
