@@ -27,10 +27,10 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
     likelihood : str or ResponseLikelihood, default="auto"
         Distribution of the targets given f, an instance or a name. The mean of y is proportional to
         exp(f) in all of them. "auto" is "negative-binomial" if all targets are whole numbers and
-        `fit` gets no `event`. Otherwise the bound decides, in fits to at most 500 rows: with
-        `event` it is "weibull", or "log-normal" if that is better by more than log N nats on N
-        rows; else "gamma", or "log-normal" or "weibull" if one of these is. With `warm_start` it
-        stays as it is, and with ``optimizer=None`` it is the first of them.
+        `fit` gets no `event`. Else it is "gamma", or "weibull" with `event`, unless the bound of a
+        simple model for some hundred rows is clearly higher with "log-normal" or "weibull":
+        :ref:`user guide <responses-choice>`. A `warm_start` keeps the likelihood, and nothing is
+        compared with ``optimizer=None``.
 
         "negative-binomial" and "poisson" are for counts. Counts of people, sales or accidents
         nearly always vary more than a Poisson distribution allows, by an amount that the first
@@ -46,8 +46,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         The likelihood with its learned parameters: ``likelihood_.size`` of "negative-binomial",
         ``likelihood_.shape`` of the others that have one.
     likelihood_bounds_ : dict of float or None
-        If ``likelihood="auto"`` compared likelihoods, the bound on the rows that decided, in nats,
-        for each by name: that of a simple model with few points. None if none were compared.
+        The bounds that were compared if ``likelihood="auto"`` chose among likelihoods, in nats, for
+        each by name: those of simple models for the rows that decided, so `lower_bound_` is another
+        one. None if none were compared.
 
     See Also
     --------

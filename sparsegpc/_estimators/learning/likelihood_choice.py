@@ -4,12 +4,13 @@ All of them are densities of the same targets, so their bounds can be compared. 
 between simple models of few rows: that is fast, and a function of few points cannot follow single
 targets. With many points a function that varies from row to row makes up for tails that are too
 light; it then predicts nothing, although its bound is not much lower. The likelihood that the kind
-of target implies remains unless another one gains more than `Problem.needed_gain` in the objective,
-the bound plus the log prior.
+of target implies remains unless another one gains more than log N nats in the objective, the bound
+plus the log prior, where N is the number of targets that are not censored.
 """
 
 from copy import copy
 
+import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
@@ -21,37 +22,33 @@ from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc.likelihoods import ALTERNATIVES, RESPONSES
 
-# Rows that decide, and the points of these models.
-DECIDING_ROWS, DECIDING_POINTS = 500, 100
+# So many observed targets decide, but at most MOST_ROWS rows, with models of DECIDING_POINTS.
+DECIDING_TARGETS, MOST_ROWS, DECIDING_POINTS = 500, 2000, 100
 # Few rows must prefer another likelihood by this gain, a factor of 20 in probability.
 LEAST_GAIN = 3.0
-# Likelihoods for which a search takes long. It goes on only where it begins well, from the
-# function that another likelihood has learned.
+# Likelihoods for which a search takes long. It begins where another likelihood has ended.
 SLOW = ("weibull",)
 
 
 def decide_likelihood(builder):
     """Return the `Decision` about the likelihood and the kernel of a `LikelihoodBuilder`."""
     usual = next((n for n, kind in RESPONSES.items() if type(builder.likelihood) is kind), None)
-    others = ALTERNATIVES.get(usual, ())
-    estimator = builder.estimator
+    estimator, others = builder.estimator, ALTERNATIVES.get(usual, ())
     if estimator.likelihood != "auto" or not others:
         return decide_kernel(builder)
     if is_warm(estimator):
         last = type(estimator.likelihood_)
         kept = last in [RESPONSES[name] for name in others]
         return decide_kernel(builder.with_likelihood(last()) if kept else builder)
-    problem = _simple_problem(builder)
-    if not problem.learns:
-        return decide_kernel(builder)
-    fits = {usual: search(problem)}
-    for name in sorted(others, key=SLOW.__contains__):
-        if problem.progress.stopped:
-            break
-        fit = _fit(builder.with_likelihood(RESPONSES[name]()), name, fits)
-        if fit is not None:
-            fits[name] = fit
-    return _decision(builder, usual, fits)
+    fits = {}
+    for name in sorted((usual, *others), key=SLOW.__contains__):
+        likelihood = builder.likelihood if name == usual else RESPONSES[name]()
+        problem = _simple_problem(builder.with_likelihood(likelihood))
+        if not problem.learns:
+            return decide_kernel(builder)
+        if name == usual or not builder.progress.stopped:
+            fits |= _fit(problem, name, fits, name == usual)
+    return _decision(builder, usual, fits) if fits else decide_kernel(builder)
 
 
 def _simple_problem(builder):
@@ -64,46 +61,55 @@ def _simple_problem(builder):
     if n_points not in ("auto", None):
         estimator.n_inducing = min(n_points, DECIDING_POINTS)
     problem = builder.build(KernelChoice.of(estimator)._replace(main_effects=False))
-    part = problem.model.subsample(DECIDING_ROWS)
+    model = problem.model
+    n_rows = DECIDING_TARGETS * model.total_weight / _n_observed(model)
+    part = model.subsample(int(min(n_rows, MOST_ROWS)))
     return problem._replace(estimator=estimator, model=part)
 
 
-def _fit(builder, name, fits):
-    """Return the `FittedProblem` with the likelihood of a `name`, or None if it cannot be learned.
+def _n_observed(model):
+    """Return the number of targets that are not censored, counted by their weights."""
+    return float(model.weight @ model.targets[0]["event"])
 
-    `fits` holds those of other likelihoods by name.
+
+def _fit(problem, name, fits, is_usual):
+    """Return a dict of the `FittedProblem` by the name of its likelihood, empty if that fails.
+
+    `fits` holds those of other likelihoods. Unless it is the usual one, a slow search goes on only
+    where it begins well.
     """
-    problem = _simple_problem(builder)
-    try:
-        if name not in SLOW:
-            return search(problem)
-    except LinAlgError:
-        return None
-    best = max((fit.result.best for fit in fits.values()), key=lambda best: best.objective)
-    theta = problem.hyperparameters.theta.copy()
+    best = max((fit.result.best for fit in fits.values()), key=lambda b: b.objective, default=None)
+    if name not in SLOW or best is None:
+        try:
+            return {name: search(problem)}
+        except LinAlgError:
+            return {}
     n_kernel = problem.model.kernel.n_params
-    theta[:n_kernel] = best.theta[:n_kernel]
-    return best_run(problem, [Run(theta).start_on(problem.model)], best.objective)
+    theta = np.append(best.theta[:n_kernel], problem.hyperparameters.theta[n_kernel:])
+    needed = -np.inf if is_usual else best.objective
+    found = best_run(problem, [Run(theta).start_on(problem.model)], needed)
+    return {} if found is None else {name: found}
 
 
 def _decision(builder, usual, fits):
-    """Return the `Decision` for the best of the likelihoods in `fits`, of which one is `usual`."""
-    estimator, problem = builder.estimator, fits[usual].problem
-    needed = max(problem.needed_gain, LEAST_GAIN)
-    chosen = max(
-        fits,
-        key=lambda name: fits[name].result.best.objective - needed * (name != usual),
-    )
+    """Return the `Decision` for the best of the likelihoods in `fits`; one is the `usual` one."""
+    problem = next(iter(fits.values())).problem
+    needed = max(np.log(max(_n_observed(problem.model), 1.0)), LEAST_GAIN)
+
+    def merit(name):
+        return fits[name].result.best.objective - needed * (name != usual)
+
+    chosen = max(fits, key=merit)
     bounds = {name: float(fits[name].result.best.elbo) for name in sorted(fits)}
     listed = ", ".join(f"{name} {bound:.4f}" for name, bound in bounds.items())
-    n_rows = len(problem.model.weight)
-    problem._replace(estimator=estimator).print_line(
-        f"likelihood: {n_rows} rows, bounds {listed}, gain of {needed:.4f} needed: {chosen} kept"
+    problem._replace(estimator=builder.estimator).print_line(
+        f"likelihood: {len(problem.model.weight)} rows, bounds {listed}, gain of {needed:.4f} "
+        f"needed: {chosen} kept"
     )
     if chosen != usual:
         builder = builder.with_likelihood(RESPONSES[chosen]())
-    if problem.progress.stopped:
-        # The hyperparameters learned so far become those of the model.
-        problem = builder.build(problem.choice)
-        return Decision(problem, Starts([fits[chosen].result.best.theta]), compared_bounds=bounds)
+    if builder.progress.stopped:
+        # What was learned so far becomes the model.
+        start = Starts([fits[chosen].result.best.theta])
+        return Decision(builder.build(problem.choice), start, compared_bounds=bounds)
     return decide_kernel(builder)._replace(compared_bounds=bounds)

@@ -1,5 +1,4 @@
-"""Builders of the problems among which a fit chooses: one problem for each kernel and noise,
-or each kernel and likelihood."""
+"""Builders of the problems among which a fit chooses: one for each kernel, noise and likelihood."""
 
 from copy import copy
 

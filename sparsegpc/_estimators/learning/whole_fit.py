@@ -1,4 +1,4 @@
-"""A whole fit: the decision about the kernel and the noise, a search, and the steps that follow.
+"""A whole fit: the decision about the model, a search, and the steps that follow.
 
 It is repeated without copies of rows if they hide the noise. Without noise the density of a target
 that is observed twice has no limit, so a few copies of records outweigh all evidence of noise,
@@ -30,7 +30,7 @@ ROUNDING = 1e-9
 def learn_rows(builder, decide):
     """Return the `FittedProblem` of a whole fit of a `ProblemBuilder`.
 
-    `decide` is the function that returns the `Decision` of a builder about the kernel, and about the
+    `decide` is the function that returns the `Decision` of a builder about the kernel, and the
     noise or the likelihood.
     """
     fitted = learn(decide(builder))
