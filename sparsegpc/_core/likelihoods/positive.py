@@ -29,6 +29,11 @@ class _Positive(ResponseLikelihood):
     """Base class of likelihoods of positive numbers, with the logarithm of a shape as parameter."""
 
     n_params = 1
+    remedy = (
+        "leaving out rows of zero would bias the result: give durations of zero the smallest unit "
+        "that was recorded; for amounts, let a classifier tell whether there is one, and this "
+        "model how large it is"
+    )
     at_limit = {"lower": MUCH_NOISE, "upper": FREE_OF_NOISE}
     _prior_mean, _prior_deviation = 1.0, 3.0
 

@@ -32,6 +32,8 @@ def validated_observations(estimator, X, y, sample_weight, exposure, event, *, r
     rows, likelihood = present_rows(X, y, sample_weight), estimator._likelihood
     if reset:
         likelihood = resolve_response(estimator.likelihood, rows.y, event)
+        if estimator.likelihood == "auto" and event is None and exposure is not None:
+            _refuse_exposure_of_others(likelihood, rows)
     is_present = np.isin(np.arange(len(y)), rows.places)
     y = checked_observations(likelihood, y, exposure, event, is_present)
     return likelihood, rows._replace(y=y[rows.places])
@@ -74,6 +76,18 @@ def checked_exposure(likelihood, exposure, n_samples):
         "offset; leave out rows of zero",
     )
     return exposure
+
+
+def _refuse_exposure_of_others(likelihood, rows):
+    """Raise ValueError if a likelihood that was chosen by the targets is not one of counts."""
+    if likelihood.is_discrete:
+        return
+    place = np.flatnonzero(rows.y != np.floor(rows.y))[0]
+    raise ValueError(
+        "exposure is for counts, but y holds numbers that are not whole, got "
+        f"{rows.y[place]:.6g} in row {rows.places[place]}: give the counts themselves, not counts "
+        "divided by the exposure, or leave exposure out"
+    )
 
 
 def refuse_no_event(y):
