@@ -9,6 +9,7 @@ from sparsegpc._estimators.input.responses import refuse_no_event, validated_obs
 from sparsegpc._estimators.learning.likelihood_choice import decide_likelihood
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
+from sparsegpc._estimators.messages.fit_warnings import zero_count_warnings
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
 
@@ -123,14 +124,18 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         -----
         ConvergenceWarning, UserWarning
             As in :meth:`SparseGPClassifier.fit`. A UserWarning also if rows that repeat others hid
-            the noise and were counted once.
+            the noise and were counted once, and if all counts are zero.
         """
         return self._fit_likelihood(None, X, y, sample_weight, exposure, event)
 
     def _learn_rows(self, rows, progress, context=None):
         fitted = learn_rows(LikelihoodBuilder(self, rows, progress), decide_likelihood)
         self.likelihood_bounds_ = fitted.compared_bounds
-        return self._keep(fitted)
+        found = self._keep(fitted)
+        if self.likelihood_.is_discrete and self.fit_prior_mean:
+            # That all counts are zero explains what other warnings describe.
+            return zero_count_warnings(rows.y, rows.weight) or found
+        return found
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)

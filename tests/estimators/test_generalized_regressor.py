@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import DataConversionWarning
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import make_scorer, mean_poisson_deviance
@@ -107,6 +107,21 @@ def test_the_likelihood_is_chosen_by_the_targets(y, event, expected):
     given = model.set_params(likelihood=expected()).fit([[0.0], [1.0], [2.0]], y, event=event)
     assert type(given.likelihood_) is expected
     assert given.likelihood_ is not given.likelihood
+
+
+def test_a_warning_tells_that_all_counts_are_zero():
+    X, y = np.arange(6.0)[:, None], np.zeros(6)
+    with pytest.warns() as caught:
+        model = SparseGPGeneralizedRegressor().fit(X, y, exposure=5.0)
+    assert len(caught) == 1
+    assert caught[0].category is UserWarning
+    message = str(caught[0].message)
+    assert message.startswith("all 6 counts are zero, so the rate has no lower limit")
+    assert "which is 30: if the rate is the same at all rows, it is below 0.1 for" in message
+    assert model.predict(X).max() < 1e-6
+    y[0] = 1.0
+    with pytest.warns(ConvergenceWarning, match="the learned function is constant"):
+        model.fit(X, y)
 
 
 def test_rows_of_weight_zero_do_not_choose_the_likelihood():

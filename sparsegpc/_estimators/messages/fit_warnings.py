@@ -27,6 +27,8 @@ OUTLYING, NEGLIGIBLE = 4.0, 0.01
 RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
 # A fit warns if the correlation of deviations at neighbouring rows is larger than this.
 CORRELATED = 0.3
+# If this number of events is expected, none occurs with a probability of 5 %.
+NO_EVENT = -np.log(0.05)
 # What is learned from half or twice as many copies of the same rows differs little.
 FAR_FROM_ONE = 2.0
 
@@ -106,6 +108,23 @@ def copy_warnings(n_copies):
         f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
         "them the targets look free of noise, so each row was counted at most once. Drop copies of "
         "records before fitting; if the targets are exact, give them a fixed small noise"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def zero_count_warnings(y, weight):
+    """Return a list with a `FitWarning` if all counts are zero, empty otherwise.
+
+    `y` are `observations` of weights (n,).
+    """
+    if y["y"].any():
+        return []
+    total = float(weight @ y["exposure"])
+    text = (
+        f"all {len(y)} counts are zero, so the rate has no lower limit, and predictions and "
+        "intervals are zero. An upper limit follows from the total exposure, which is "
+        f"{total:.4g}: if the rate is the same at all rows, it is below {NO_EVENT / total:.2g} for "
+        "each unit with 95 % confidence"
     )
     return [FitWarning(UserWarning, text)]
 
