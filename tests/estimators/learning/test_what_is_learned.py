@@ -286,7 +286,7 @@ def test_auto_is_not_content_with_points_that_favour_a_long_length_scale():
 
 @pytest.mark.filterwarnings("ignore:the bound still rises:sklearn.exceptions.ConvergenceWarning")
 def test_no_column_that_matters_is_pruned_by_a_subset(monkeypatch):
-    monkeypatch.setattr(growing_subsets, "FEWEST_ROWS", 1600)
+    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 1600)
     X, y = make_friedman1(1700, 10, noise=1.0, random_state=0)
     fitted = SparseGPRegressor(1.0 * RBF(np.ones(10)), n_inducing=60).fit(X, y)
     assert fitted.feature_relevance_[:5].min() > 10.0 * fitted.feature_relevance_[5:].max()
