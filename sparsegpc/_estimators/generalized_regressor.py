@@ -29,7 +29,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
         Distribution of the targets given f, an instance or a name. The mean of y is proportional to
         exp(f) in all of them. "auto" is "negative-binomial" if all targets are whole numbers and
         `fit` gets no `event`. Else it is "gamma", or "weibull" with `event`, unless the bound of a
-        simple model for some hundred rows is clearly higher with "log-normal" or "weibull":
+        simple model for at most 2000 rows is clearly higher with "log-normal" or "weibull":
         :ref:`user guide <responses-choice>`. A `warm_start` keeps the likelihood, and nothing is
         compared with ``optimizer=None``.
 

@@ -1,11 +1,11 @@
 """Choose the likelihood of positive targets by the bound.
 
 All of them are densities of the same targets, so their bounds can be compared. The comparison is
-between simple models of few rows: that is fast, and a function of few points cannot follow single
-targets. With many points a function that varies from row to row makes up for tails that are too
-light; it then predicts nothing, although its bound is not much lower. The likelihood that the kind
-of target implies remains unless another one gains more than log N nats in the objective, the bound
-plus the log prior, where N is the number of targets that are not censored.
+between simple models of a part of the rows: that is fast, and a function of few points cannot
+follow single targets. With many points a function that varies from row to row makes up for tails
+that are too light; it then predicts nothing, although its bound is not much lower. The likelihood
+that the kind of target implies remains unless another one gains more than log N nats in the
+objective, the bound plus the log prior, where N is the number of targets that are not censored.
 """
 
 from copy import copy
@@ -16,14 +16,14 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import Run
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.comparison import Decision, best_run
+from sparsegpc._estimators.learning.comparison import DECIDING_ROWS, Decision, best_run
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc.likelihoods import ALTERNATIVES, RESPONSES
 
-# So many observed targets decide, but at most MOST_ROWS rows, with models of DECIDING_POINTS.
-DECIDING_TARGETS, MOST_ROWS, DECIDING_POINTS = 500, 2000, 100
+# The number of points of these models.
+DECIDING_POINTS = 100
 # Few rows must prefer another likelihood by this gain, a factor of 20 in probability.
 LEAST_GAIN = 3.0
 # Likelihoods for which a search takes long. It begins where another likelihood has ended.
@@ -61,15 +61,7 @@ def _simple_problem(builder):
     if n_points not in ("auto", None):
         estimator.n_inducing = min(n_points, DECIDING_POINTS)
     problem = builder.build(KernelChoice.of(estimator)._replace(main_effects=False))
-    model = problem.model
-    n_rows = DECIDING_TARGETS * model.total_weight / _n_observed(model)
-    part = model.subsample(int(min(n_rows, MOST_ROWS)))
-    return problem._replace(estimator=estimator, model=part)
-
-
-def _n_observed(model):
-    """Return the number of targets that are not censored, counted by their weights."""
-    return float(model.weight @ model.targets[0]["event"])
+    return problem._replace(estimator=estimator, model=problem.model.subsample(DECIDING_ROWS))
 
 
 def _fit(problem, name, fits, is_usual):
@@ -94,7 +86,9 @@ def _fit(problem, name, fits, is_usual):
 def _decision(builder, usual, fits):
     """Return the `Decision` for the best of the likelihoods in `fits`; one is the `usual` one."""
     problem = next(iter(fits.values())).problem
-    needed = max(np.log(max(_n_observed(problem.model), 1.0)), LEAST_GAIN)
+    model = problem.model
+    n_observed = float(model.weight @ model.targets[0]["event"])
+    needed = max(np.log(max(n_observed, 1.0)), LEAST_GAIN)
 
     def merit(name):
         return fits[name].result.best.objective - needed * (name != usual)
@@ -103,7 +97,7 @@ def _decision(builder, usual, fits):
     bounds = {name: float(fits[name].result.best.elbo) for name in sorted(fits)}
     listed = ", ".join(f"{name} {bound:.4f}" for name, bound in bounds.items())
     problem._replace(estimator=builder.estimator).print_line(
-        f"likelihood: {len(problem.model.weight)} rows, bounds {listed}, gain of {needed:.4f} "
+        f"likelihood: {len(model.weight)} rows, bounds {listed}, gain of {needed:.4f} "
         f"needed: {chosen} kept"
     )
     if chosen != usual:

@@ -101,7 +101,7 @@ def test_few_rows_keep_the_usual_likelihood():
     assert max(bounds.values()) < bounds["gamma"] + likelihood_choice.LEAST_GAIN
 
 
-def test_rows_that_decide_are_few_but_hold_enough_events(monkeypatch):
+def test_a_part_of_many_rows_decides_with_few_points(monkeypatch):
     sizes = []
 
     def search(problem):
@@ -110,11 +110,11 @@ def test_rows_that_decide_are_few_but_hold_enough_events(monkeypatch):
         return learning.search(problem)
 
     monkeypatch.setattr(likelihood_choice, "search", search)
-    X, y = targets("gamma", 900)
+    monkeypatch.setattr(likelihood_choice, "DECIDING_ROWS", 150)
+    X, y, event = durations("gamma", 200)
     model_of(n_inducing=None, max_iter=2).fit(X, y)
-    X, y, event = durations("gamma", 900)
     model_of(n_inducing="auto", max_inducing=20, max_iter=2).fit(X, y, event=event)
-    assert sizes == [500, 500, int(500 / event.mean())]
+    assert sizes == [150, 150, 150]
 
 
 @pytest.mark.parametrize("name", ["gamma", "log-normal"])
