@@ -54,8 +54,8 @@ class LatentPredictions:
             classes, and always with "softmax", "logistic-softmax" and "dirichlet", there is one for
             each class. They do not depend on `class_weight`.
         variance : ndarray of the shape of `mean`
-            Variance of f, without the noise of y; far from the data it approaches that of the
-            prior.
+            Variance of f, without the noise of y. Far from the data it approaches that of the prior
+            plus that of a learned prior mean.
         """
         X = self._check_rows(X)
         with single_threaded_blas():
