@@ -253,7 +253,8 @@ def test_weights_of_classes_that_are_seven_decades_apart(bound, n_inducing):
     constant = totals @ np.log(totals / totals.sum())
     assert model.converged_
     assert 1.5 * constant < model.lower_bound_ < 0.0
-    assert_allclose(model.predict_proba(X)[:, 0], 1.0, atol=1e-4)
+    # Hardly anything is known about the others.
+    assert_allclose(model.predict_proba(X)[:, 0], 1.0, atol=1e-3)
 
 
 # In the other likelihoods of two classes there is one model for each of several.

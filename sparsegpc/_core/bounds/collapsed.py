@@ -90,6 +90,12 @@ class FunctionPosterior(NamedTuple):
         """Return q(u) with the prior mean taken as known."""
         return self._replace(mean_variance=0.0, w_p=None)
 
+    def with_mean_precision(self, precision):
+        """Return q(u) with a normal prior of this precision in the variance of the prior mean."""
+        return self._replace(
+            mean_variance=self.mean_variance / (1.0 + precision * self.mean_variance)
+        )
+
     def share_of_mean(self, V, part=1.0):
         """Return the derivative of the mean of f w.r.t. the prior mean at rows of features V, (N,).
 

@@ -173,7 +173,9 @@ class SiteBatches(StochasticModel):
     def _posteriors(self, sums):
         # The prior of the prior mean acts as the site of a row far from all points, where V is 0.
         sums = [part._replace(precision=part.precision + self.mean_precision) for part in sums]
-        return [_posterior(part, self.prior_mean) for part in sums]
+        # In predictions the prior means have a prior even if none is learned with.
+        missing = self.likelihood.mean_deviation**-2 - self.mean_precision
+        return [_posterior(part, self.prior_mean).with_mean_precision(missing) for part in sums]
 
     def _added_to(self, kept, best):
         """Return the kept sums plus those of a `BatchIterate`; functions share its log scale."""

@@ -43,8 +43,8 @@ class Covariance:
         )
         if self._prior_mean is not None:
             return found
-        variance = 1.0 / (self._curvature + self._mean_precision)
-        return found._replace(mean_variance=variance, w_p=self._w_p)
+        found = found._replace(mean_variance=1.0 / self._curvature, w_p=self._w_p)
+        return found.with_mean_precision(self._mean_precision)
 
     def mean(self):
         """Return the mean for the shifts b of the sites, shape (M + 1,).

@@ -242,6 +242,7 @@ def test_the_score_is_that_of_scikit_learn(rng):
     assert_allclose(model.score(X, y), r2_score(np.log(y), f), rtol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:all 150 counts are zero")
 def test_the_score_of_targets_without_a_deviance():
     X, y, _ = simulated(BY_NAME["poisson"])
     model = fixed_model(BY_NAME["poisson"]).fit(X, y)
