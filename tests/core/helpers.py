@@ -372,6 +372,27 @@ class Problem(NamedTuple):
         return Kuu, Kuf, self.kernel.value(self.theta, self.X, self.X)
 
 
+def with_uncertain_mean(posterior, known, moments):
+    """Return a `Posterior` with uncertain prior means, and what ``moments(posterior)`` must become.
+
+    `known` holds w_p (M,) of each function, whose prior means are known in `posterior`. The moments
+    (2, K, n) of any posterior are linear in the prior means, as long as w follows.
+    """
+    variance, shift = np.array([0.7, 1.9]), np.array([-0.3, 0.2])
+    raised = [
+        q._replace(prior_mean=q.prior_mean + 1.0, w=q.w - w_p)
+        for q, w_p in zip(posterior.functions, known, strict=True)
+    ]
+    mean, expected_variance = moments(posterior)
+    share = moments(posterior._replace(functions=tuple(raised)))[0] - mean
+    uncertain = [
+        q._replace(mean_variance=v, mean_shift=d, w_p=w_p)
+        for q, v, d, w_p in zip(posterior.functions, variance, shift, known, strict=True)
+    ]
+    expected = mean + shift[:, None] * share, expected_variance + variance[:, None] * share**2
+    return posterior._replace(functions=tuple(uncertain)), np.stack(expected)
+
+
 def free(kernel, params):
     """Return `kernel` as a function of all its parameters."""
     return algebra.FreeKernel(kernel, np.array(params), np.ones(len(params), dtype=bool))

@@ -41,9 +41,10 @@ class FunctionPosterior(NamedTuple):
     coordinates; ``prior_mean`` is the constant mean of f; ``bound`` is in nats; ``mean_ratio`` is
     the mean of the residual ratio, precision times residual, over the ``n_rows`` rows.
 
-    ``mean_variance`` is the variance of the prior mean given the sites, if its prior is flat; zero
-    if it is known. The bound is that at the prior mean itself, but predictions take its uncertainty
-    into account. ``w_p`` (M,) is minus the derivative of w w.r.t. the prior mean.
+    ``mean_variance`` is the variance of the prior mean given the sites; zero if it is known. The
+    bound is that at the prior mean itself, but predictions take its uncertainty into account:
+    theirs has this variance, and differs from the other by ``mean_shift``. ``w_p`` (M,) is minus
+    the derivative of w w.r.t. the prior mean.
     """
 
     w: np.ndarray
@@ -53,10 +54,11 @@ class FunctionPosterior(NamedTuple):
     mean_ratio: float = np.nan
     n_rows: float = np.nan
     mean_variance: float = 0.0
+    mean_shift: float = 0.0
     w_p: np.ndarray | None = None
 
     def truncated(self, n_points):
-        """Return q(u) of the first `n_points` points at the same sites and prior mean.
+        """Return q(u) of the first `n_points` points at the same sites and known prior mean.
 
         Luu is lower triangular, so the features of the first points are the first rows of V. B and
         h of the smaller model are leading blocks of the larger ones, and the sum of the residual
@@ -64,31 +66,19 @@ class FunctionPosterior(NamedTuple):
         needs the rows. This takes O(M^2) operations.
         """
         LB = np.asfortranarray(self.LB[:n_points, :n_points])
+        h = self.LB[:n_points] @ (self.LB.T @ self.w)
         dropped = (self.LB[n_points:] ** 2).sum() - (len(self.LB) - n_points)
-        smaller = self._replace(
-            w=self._truncated_solution(LB, self.w)[0],
-            LB=LB,
-            bound=np.nan,
+        return FunctionPosterior(
+            solve_cholesky(LB, h),
+            LB,
+            self.prior_mean,
             mean_ratio=self.mean_ratio + dropped / self.n_rows,
+            n_rows=self.n_rows,
         )
-        if not self.mean_variance:
-            return smaller._replace(w_p=None)
-        w_p, explained = self._truncated_solution(LB, self.w_p)
-        lost = float(((self.LB.T @ self.w_p) ** 2).sum()) - explained
-        return smaller._replace(w_p=w_p, mean_variance=1.0 / (1.0 / self.mean_variance + lost))
-
-    def _truncated_solution(self, LB, x):
-        """Return the solution x of B x = h for the leading blocks of B and h, and h^T x.
-
-        `LB` is the factor of the block of B.
-        """
-        h = self.LB[: len(LB)] @ (self.LB.T @ x)
-        solution = solve_cholesky(LB, h)
-        return solution, float(h @ solution)
 
     def at_prior_mean(self):
         """Return q(u) with the prior mean taken as known."""
-        return self._replace(mean_variance=0.0, w_p=None)
+        return self._replace(mean_variance=0.0, mean_shift=0.0, w_p=None)
 
     def with_mean_precision(self, precision):
         """Return q(u) with a normal prior of this precision in the variance of the prior mean."""

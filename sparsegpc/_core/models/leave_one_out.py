@@ -19,7 +19,10 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 
 
 def site_removal(q, V, half_V, half_g, precision, shift):
-    """Return the changes of the means and variances of g[:, n]' a if a site each is removed.
+    """Return what changes for g[:, n]' a if a site each is removed.
+
+    These are the changes of the means, of the variances, and of the derivatives of the means w.r.t.
+    the prior mean.
 
     a are the whitened values at the inducing points, with the `FunctionPosterior` q. Site n has the
     features V[:, n]; one of precision and shift zero changes nothing. `half_V` and `half_g` are the
@@ -31,7 +34,8 @@ def site_removal(q, V, half_V, half_g, precision, shift):
     share = 1.0 - precision * column_squares(half_V)
     share = np.maximum(share, 1.0 / (1.0 + precision * column_squares(V)))
     slope = shift - precision * (q.prior_mean + q.w @ V)
-    return -slope / share * cross, precision / share * cross**2
+    gain = precision / share * cross
+    return -slope / share * cross, gain * cross, gain * q.share_of_mean(V)
 
 
 class LeaveOneOutPosterior:
@@ -64,10 +68,11 @@ class LeaveOneOutPosterior:
             means, variances = [], []
             for q, site in zip(posterior.functions, self.own_sites(X), strict=True):
                 half = solve_lower(q.LB, V)
-                mean_change, variance_change = site_removal(q, V, half, half, *site)
-                means.append(q.prior_mean + q.w @ V + mean_change)
-                of_mean = q.mean_variance * q.share_of_mean(V) ** 2
-                variances.append(column_squares(half) + residual + of_mean + variance_change)
+                mean_change, variance_change, share_change = site_removal(q, V, half, half, *site)
+                share = q.share_of_mean(V) + share_change
+                means.append(q.prior_mean + q.w @ V + mean_change + q.mean_shift * share)
+                variance = column_squares(half) + residual + variance_change
+                variances.append(variance + q.mean_variance * share**2)
             return (), (np.stack(means), np.stack(variances))
 
         blocks = RowBlocks(len(X), len(posterior.Z), n_read=X.shape[1], **row_options)

@@ -107,11 +107,11 @@ class LocalPosterior:
             left = np.maximum(variance - (scaled * solved).sum(axis=1), 0.0)
             half_g = solve_lower(q.LB, g)
             inducing = column_squares(half_g)
+            share = q.share_of_mean(g, 1.0 - (root * solved).sum(axis=1))
             if site is not None:
                 half_V = solve_lower(q.LB, V)
-                mean_change, inducing_change = site_removal(q, V, half_V, half_g, *site)
-                mean, inducing = mean + mean_change, inducing + inducing_change
-            share = q.share_of_mean(g, 1.0 - (root * solved).sum(axis=1))
-            means.append(mean)
+                changes = site_removal(q, V, half_V, half_g, *site)
+                mean, inducing, share = map(np.add, (mean, inducing, share), changes)
+            means.append(mean + q.mean_shift * share)
             variances.append(left + inducing + q.mean_variance * share**2)
         return np.stack(means), np.stack(variances)

@@ -76,8 +76,9 @@ class Posterior(NamedTuple):
         means, variances = [], []
         for q in self.functions:
             mean, variance = marginals(V, residual, q._replace(prior_mean=part * q.prior_mean))
-            means.append(mean)
-            variances.append(variance + q.mean_variance * q.share_of_mean(V, part) ** 2)
+            share = q.share_of_mean(V, part)
+            means.append(mean + q.mean_shift * share)
+            variances.append(variance + q.mean_variance * share**2)
         return np.stack(means), np.stack(variances)
 
     def weights(self):
@@ -97,7 +98,9 @@ class Posterior(NamedTuple):
         V, _ = self.features(X)
         residual = self.kernel.value(self.theta, X, X)
         residual -= V.T @ V
-        mean = np.stack([inducing_moments(V, q)[0] for q in self.functions])
+        mean = np.stack(
+            [inducing_moments(V, q)[0] + q.mean_shift * q.share_of_mean(V) for q in self.functions]
+        )
         result = np.empty((len(self.functions), len(X), len(X)))
         for q, out in zip(self.functions, result, strict=True):
             covariance(residual, V, q, out=out)

@@ -55,6 +55,8 @@ ASTRAY = 1e3
 # The search for the means by Newton steps ends when a step would gain less than this fraction of
 # what it has gained, since the next pass changes them by more.
 MEANS_SHARE = 0.003
+# With a smaller variance of the prior mean, as with a thousand events, predictions do not change.
+LEAST_MEAN_VARIANCE = 1e-3
 # A decrease of the bound by less than this, in nats per row, counts as rounding error.
 ROUNDING = 1e-12
 
@@ -134,7 +136,7 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
         rounding=rounding,
         accelerator=Anderson(),
     )
-    return found.best.solutions(found.n_iter, found.converged)
+    return bound.with_mean_shifts(found.best).solutions(found.n_iter, found.converged)
 
 
 class SitesIterate(NamedTuple):
@@ -144,7 +146,7 @@ class SitesIterate(NamedTuple):
     ``means`` (K, M + 1) holds the means of q(u) and of the prior, and ``mean`` (K, N) those of f.
     ``slope`` (K, N) is the derivative of the expectation w.r.t. ``mean``. ``metric`` (K, N) weights
     changes of the log precisions, and ``next_gain`` is an upper estimate of the gain of the next
-    pass.
+    pass. ``inducing_variance`` and ``scales`` (K, N) are those of the expectation.
     """
 
     x: np.ndarray
@@ -157,6 +159,8 @@ class SitesIterate(NamedTuple):
     metric: np.ndarray
     bound: float
     next_gain: float
+    inducing_variance: np.ndarray
+    scales: np.ndarray
 
     def states_at(self, log_precision):
         """Return states with other precisions, whose shifts give q(u) the same mean."""
@@ -261,7 +265,36 @@ class _BoundOfSites:
             rest + best.value,
             # The remaining gain from the means counts, too.
             left + gain,
+            inducing_variance,
+            v,
         )
+
+    def with_mean_shifts(self, best):
+        """Return a `SitesIterate` with the shifts of the prior means that their variances ask for.
+
+        Where the prior mean is uncertain, the expectation of a label or count given f is another
+        one. The shift is what makes up for that: a Newton step of the bound in the prior mean, and
+        at most the one for exponential functions.
+        """
+        functions = best.posteriors
+        variances = np.array([q.mean_variance for q in functions])
+        if variances.max() < LEAST_MEAN_VARIANCE or not np.isfinite(
+            self._likelihood.mean_deviation
+        ):
+            return best
+
+        def shares(V):
+            return (np.stack([q.share_of_mean(V) for q in functions]),)
+
+        (share,) = self._features.rows(shares)
+        variance = variances[:, None] * share**2
+        found = self._evaluate_means(best.means, best.inducing_variance + variance, best.scales)
+        posteriors = []
+        for q, slope in zip(functions, found.gradient, strict=True):
+            step = q.mean_variance * float(slope[-1] - q.w_p @ slope[:-1])
+            most = 0.5 * q.mean_variance
+            posteriors.append(q._replace(mean_shift=float(np.clip(step, -most, most))))
+        return best._replace(posteriors=posteriors)
 
     def _begin(self, states, means=None):
         """Return the `Beginning` at means (K, M + 1), None for those that the shifts give."""

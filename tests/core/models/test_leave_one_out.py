@@ -14,7 +14,7 @@ from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.models.leave_one_out import LeaveOneOutPosterior
 from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.models.posterior import Posterior
-from tests.core.helpers import free
+from tests.core.helpers import free, with_uncertain_mean
 
 VARIANCE, LENGTH_SCALE = 1.3, 0.7
 THETA = np.log([VARIANCE, LENGTH_SCALE])
@@ -119,6 +119,28 @@ def test_points_and_neighbours_predict_as_without_the_row():
         for each in (None, left_out)
     )
     assert_allclose(unseen.moments(X), seen.moments(X), rtol=0.0)
+
+
+@pytest.mark.parametrize("has_neighbours", [False, True])
+def test_an_uncertain_prior_mean_counts_as_without_the_row(has_neighbours):
+    """What a row without its site gains per unit of the prior mean, at the other sites."""
+    X, Z, sites = problem()
+    whole = posterior_of_all(X, Z, sites)
+    V = np.linalg.solve(whole.Luu, kernel_matrix(Z, X))
+    known = [
+        np.linalg.solve(q.LB @ q.LB.T, V @ site.precision)
+        for q, site in zip(whole.functions, sites, strict=True)
+    ]
+
+    def moments(posterior):
+        left_out = LeaveOneOutPosterior(posterior, X, sites)
+        if has_neighbours:
+            left_out = LocalPosterior(posterior, X, sites, NearestOthers(X), left_out=left_out)
+        return left_out.moments(X)
+
+    uncertain, expected = with_uncertain_mean(whole, known, moments)
+    assert_allclose(moments(uncertain), expected, rtol=1e-9)
+    assert np.all(np.abs(expected[1] - moments(whole)[1]) > 1e-7)
 
 
 def test_other_rows_are_predicted_as_before():

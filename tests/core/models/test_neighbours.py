@@ -12,7 +12,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.models.posterior import Posterior
-from tests.core.helpers import free
+from tests.core.helpers import free, with_uncertain_mean
 
 THETA = np.log([1.3, 0.7])
 N, M, K, NEAR = 30, 4, 2, 5
@@ -102,6 +102,18 @@ def test_moments_are_those_of_dense_conditioning(made, uses_points):
     local = LocalPosterior(posterior, X, sites, Nearest(X), uses_points)
     for found in (local, pickle.loads(pickle.dumps(local))):
         assert_allclose(found.moments(new), expected_moments(made, uses_points), rtol=1e-8)
+
+
+@pytest.mark.parametrize("uses_points", [True, False])
+def test_an_uncertain_prior_mean_adds_its_variance_and_shift(made, uses_points):
+    posterior, X, sites, new = made
+    known = np.random.RandomState(1).randn(K, M) if uses_points else np.zeros((K, M))
+
+    def moments(posterior):
+        return LocalPosterior(posterior, X, sites, Nearest(X), uses_points).moments(new)
+
+    uncertain, expected = with_uncertain_mean(posterior, known, moments)
+    assert_allclose(moments(uncertain), expected, rtol=1e-9)
 
 
 def test_blocks_and_threads_do_not_matter(made, monkeypatch):

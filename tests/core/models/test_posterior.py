@@ -149,6 +149,21 @@ def test_a_learned_prior_mean_is_as_uncertain_as_a_constant_in_the_kernel():
     assert_allclose(cov[0], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_shift_of_the_prior_mean_moves_f_by_its_share():
+    problem = random_problem(7)
+    (q,) = posterior_at(problem, [problem.sites], [None]).functions
+    posterior = posterior_of(problem.features(), [q._replace(mean_shift=0.4)])
+    raised = q._replace(prior_mean=q.prior_mean + 0.4, w=q.w - 0.4 * q.w_p)
+    expected = posterior_of(problem.features(), [raised])
+    new = np.random.RandomState(7).randn(6, 2)
+    assert_allclose(posterior.moments(new), expected.moments(new), rtol=1e-10)
+    for ours, theirs in zip(posterior.covariance(new), expected.covariance(new), strict=True):
+        assert_allclose(ours, theirs, rtol=1e-10)
+    cross, variance = np.ones((len(posterior.Z), 2)), np.full(2, 30.0)
+    ours, without = (p.part_moments(cross.copy(), variance) for p in (posterior, expected))
+    assert_allclose(ours, without, rtol=1e-10)
+
+
 @given(
     seed=SEED,
     n_new=st.integers(1, 20),
@@ -251,7 +266,8 @@ def test_predictions_at_the_rows_are_the_marginals():
     moments = posterior.moments(model.X)
     for k, q in enumerate(posterior.functions):
         mean, variance = marginals(features.V(0), features.residual, q)
-        variance += q.mean_variance * (1.0 - q.w_p @ features.V(0)) ** 2
+        share = 1.0 - q.w_p @ features.V(0)
+        mean, variance = mean + q.mean_shift * share, variance + q.mean_variance * share**2
         for ours, theirs in zip(moments, (mean, variance), strict=True):
             assert_allclose(ours[k], theirs, rtol=1e-12, atol=1e-13)
     place = posterior.kernel, posterior.theta, posterior.Z, posterior.Luu
@@ -275,8 +291,7 @@ def test_the_first_points_have_the_posterior_of_a_fresh_model(n_points):
     """At the same sites, prior mean and covariance of the points: u by dense algebra, no rows."""
     problem = random_problem(3, n=20, m=5, rows=False)
     features = problem.features()
-    prior_mean = collapse(features, problem.sites, STANDARD).prior_mean
-    whole = posterior_of(features, [collapse(features, problem.sites, STANDARD, prior_mean)])
+    whole = posterior_of(features, [collapse(features, problem.sites, STANDARD)])
     part = whole.truncated(n_points)
     (q,) = part.functions
     assert part.Z.shape == (n_points, 2)
@@ -299,7 +314,8 @@ def test_the_first_points_have_the_posterior_of_a_fresh_model(n_points):
 def test_all_points_are_the_posterior_itself():
     model, theta = outputs(0.5, 1.7)
     posterior = evaluate(model, theta, make_data()[3]).posterior
-    ours, theirs = posterior.truncated(6).moments(model.X), posterior.moments(model.X)
+    known = posterior._replace(functions=tuple(q.at_prior_mean() for q in posterior.functions))
+    ours, theirs = posterior.truncated(6).moments(model.X), known.moments(model.X)
     assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
@@ -311,11 +327,6 @@ def test_truncated_is_the_posterior_on_the_first_points(n_points):
     whole = posterior_at(problem, sites)
     small = problem._replace(Z=problem.Z[:n_points])
     theirs = posterior_at(small, sites, whole.prior_means)
-    # How uncertain a learned prior mean is does not depend on its value.
-    learned = posterior_at(small, sites).functions[0]
-    uncertain = {"mean_variance": learned.mean_variance, "w_p": learned.w_p}
-    first, *others = theirs.functions
-    theirs = theirs._replace(functions=(first._replace(**uncertain), *others))
     ours = whole.truncated(n_points)
     assert ours.kernel is whole.kernel
     assert_array_equal(ours.theta, whole.theta)
@@ -346,7 +357,7 @@ def test_truncating_twice_is_truncating_once(seed, first, second):
 @given(seed=SEED)
 def test_no_number_of_points_widens_the_prior(seed):
     problem = random_problem(seed)
-    whole = posterior_at(problem, sites_of_functions(problem, seed), [0.3, 0.0, -0.8])
+    whole = posterior_at(problem, sites_of_functions(problem, seed))
     new = np.random.RandomState(seed).randn(6, 2)
     prior = problem.kernel.diag(problem.theta, new)
     for m in range(1, 6):

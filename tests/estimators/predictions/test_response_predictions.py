@@ -242,6 +242,16 @@ def test_the_score_is_that_of_scikit_learn(rng):
     assert_allclose(model.score(X, y), r2_score(np.log(y), f), rtol=1e-7)
 
 
+@pytest.mark.parametrize("n_events", [1, 2, 7])
+def test_the_mean_of_few_counts_is_their_number(n_events):
+    """Although the rate may be far from it: its logarithm has about the variance 1 / k."""
+    X, _, _ = simulated(BY_NAME["poisson"])
+    y = np.arange(len(X)) < n_events
+    model = fixed_model(BY_NAME["poisson"], kernel=1e-6 * response_kernel()).fit(X, y)
+    assert_allclose(model.predict(X).sum(), n_events, rtol=0.01)
+    assert_allclose(model.latent_mean_and_variance(X)[1], 1.0 / (n_events + 1.0 / 9.0), rtol=0.01)
+
+
 @pytest.mark.filterwarnings("ignore:all 150 counts are zero")
 def test_the_score_of_targets_without_a_deviance():
     X, y, _ = simulated(BY_NAME["poisson"])
