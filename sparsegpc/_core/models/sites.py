@@ -278,9 +278,8 @@ class _BoundOfSites:
         """
         functions = best.posteriors
         variances = np.array([q.mean_variance for q in functions])
-        if variances.max() < LEAST_MEAN_VARIANCE or not np.isfinite(
-            self._likelihood.mean_deviation
-        ):
+        has_prior = np.isfinite(self._likelihood.mean_deviation)
+        if variances.max() < LEAST_MEAN_VARIANCE or not has_prior:
             return best
 
         def shares(V):
