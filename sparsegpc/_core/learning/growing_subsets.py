@@ -6,8 +6,8 @@ all rows needs few iterations. The Hessian for the fit of all rows is measured i
 (`curvature`).
 
 The optimal length scales depend on the numbers of rows and points: with the same number of points,
-they are shorter for fewer rows. Among the rules tried, :math:`M \propto \sqrt N` ended closest to
-the optimum on all rows. With very many rows for each point they depend on the points alone, so then
+they are shorter for fewer rows. With :math:`M \propto \sqrt N` they are closest to those of all
+rows. With very many rows for each point they depend on the points alone, so then
 there are as many as for all rows.
 """
 
@@ -20,7 +20,7 @@ from sparsegpc._core.selection.selectors import FixedSelector
 
 # With fewer rows no subsets are fitted.
 FEWEST_FOR_SUBSETS = 5000
-# Smaller subsets, with fewer rows, rows for each point, or points, led to poor starts.
+# Smaller subsets, with fewer rows, rows for each point, or points, lead to poor starts.
 SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 400, 4, 50
 # A subset is this many times as large as the one before.
 GROWTH = 4
