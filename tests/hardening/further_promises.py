@@ -417,7 +417,10 @@ class FurtherPromises(Promises):
 
 
 def _with_common_length(kernel):
-    """Return a kernel with one length scale for all columns, or None if it has no other."""
+    """Return a kernel with one length scale for all columns.
+
+    Return None if the kernel has no other, or if no length is within the limits of all columns.
+    """
     constant, part = (getattr(kernel, name, None) for name in ("k1", "k2"))
     if type(kernel).__name__ != "Product" or not getattr(part, "anisotropic", False):
         return None
@@ -426,6 +429,8 @@ def _with_common_length(kernel):
     if not isinstance(limits, str):
         low, high = np.reshape(limits, (-1, 2)).T
         limits = float(low.max()), float(high.min())
+        if limits[0] > limits[1]:
+            return None
     return constant * clone(part).set_params(length_scale=length, length_scale_bounds=limits)
 
 
