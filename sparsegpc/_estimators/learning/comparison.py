@@ -71,6 +71,13 @@ class Candidate(NamedTuple):
         return Decision(problem, Starts([best.theta], points, run))
 
 
+def simplified(estimator):
+    """Return a copy of an estimator that neither moves its points nor restarts."""
+    simple = copy(estimator)
+    simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
+    return simple
+
+
 def deciding_part(problem):
     """Return the `Problem` of the rows that decide, with a simplified estimator."""
     n_rows = len(problem.model.weight)
@@ -78,8 +85,7 @@ def deciding_part(problem):
     if not problem.learns_from_part:
         share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
         n_rows = DECIDING_ROWS if n_rows < MANY_ROWS else share
-    simple = copy(problem.estimator)
-    simple.optimize_inducing, simple.n_restarts_optimizer = False, 0
+    simple = simplified(problem.estimator)
     if simple.n_inducing == "auto":
         simple.n_inducing = min(MOST_POINTS, simple.max_inducing)
     return problem._replace(estimator=simple, model=problem.model.subsample(n_rows))

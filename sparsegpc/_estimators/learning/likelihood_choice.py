@@ -8,15 +8,18 @@ that the kind of target implies remains unless another one gains more than log N
 objective, the bound plus the log prior, where N is the number of targets that are not censored.
 """
 
-from copy import copy
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import Run
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.comparison import DECIDING_ROWS, Decision, best_run
+from sparsegpc._estimators.learning.comparison import (
+    DECIDING_ROWS,
+    Decision,
+    best_run,
+    simplified,
+)
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm
@@ -53,8 +56,7 @@ def decide_likelihood(builder):
 
 def _simple_problem(builder):
     """Return the `Problem` of the rows that decide, with a simple kernel and few points."""
-    estimator = copy(builder.estimator)
-    estimator.optimize_inducing, estimator.n_restarts_optimizer = False, 0
+    estimator = simplified(builder.estimator)
     # The comparison prints a single line.
     estimator.verbose = 0
     n_points, estimator.n_inducing = estimator.n_inducing, DECIDING_POINTS
