@@ -94,6 +94,13 @@ class FunctionPosterior(NamedTuple):
         """
         return part if self.w_p is None else part - self.w_p @ V
 
+    def with_uncertain_mean(self, mean, variance, share):
+        """Return moments of f (N,) with the prior mean as uncertain as it is, given those without.
+
+        `share` is the derivative of the mean of f w.r.t. the prior mean, see `share_of_mean`.
+        """
+        return mean + self.mean_shift * share, variance + self.mean_variance * share**2
+
     def __reduce__(self):
         return reduced(self, "LB")
 

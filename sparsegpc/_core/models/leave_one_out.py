@@ -65,15 +65,15 @@ class LeaveOneOutPosterior:
 
         def block(X):
             V, residual = posterior.features(X)
-            means, variances = [], []
+            found = []
             for q, site in zip(posterior.functions, self.own_sites(X), strict=True):
                 half = solve_lower(q.LB, V)
                 mean_change, variance_change, share_change = site_removal(q, V, half, half, *site)
-                share = q.share_of_mean(V) + share_change
-                means.append(q.prior_mean + q.w @ V + mean_change + q.mean_shift * share)
+                mean = q.prior_mean + q.w @ V + mean_change
                 variance = column_squares(half) + residual + variance_change
-                variances.append(variance + q.mean_variance * share**2)
-            return (), (np.stack(means), np.stack(variances))
+                share = q.share_of_mean(V) + share_change
+                found.append(q.with_uncertain_mean(mean, variance, share))
+            return (), tuple(map(np.stack, zip(*found, strict=True)))
 
         blocks = RowBlocks(len(X), len(posterior.Z), n_read=X.shape[1], **row_options)
         return blocks.visit(block, Table(X))[1]

@@ -92,7 +92,7 @@ class LocalPosterior:
         left_out = [None] * len(posterior.functions)
         if self._left_out is not None and self._uses_points:
             left_out = self._left_out.own_sites(X)
-        means, variances = [], []
+        found = []
         for q, root, target, site in zip(
             posterior.functions, self._root, self._target, left_out, strict=True
         ):
@@ -112,6 +112,5 @@ class LocalPosterior:
                 half_V = solve_lower(q.LB, V)
                 changes = site_removal(q, V, half_V, half_g, *site)
                 mean, inducing, share = map(np.add, (mean, inducing, share), changes)
-            means.append(mean + q.mean_shift * share)
-            variances.append(left + inducing + q.mean_variance * share**2)
-        return np.stack(means), np.stack(variances)
+            found.append(q.with_uncertain_mean(mean, left + inducing, share))
+        return tuple(map(np.stack, zip(*found, strict=True)))

@@ -73,13 +73,11 @@ class Posterior(NamedTuple):
 
     def _part_moments(self, V, residual, part):
         """Return the mean and the variance of f, or of a part of it (see `share_of_mean`)."""
-        means, variances = [], []
+        found = []
         for q in self.functions:
-            mean, variance = marginals(V, residual, q._replace(prior_mean=part * q.prior_mean))
-            share = q.share_of_mean(V, part)
-            means.append(mean + q.mean_shift * share)
-            variances.append(variance + q.mean_variance * share**2)
-        return np.stack(means), np.stack(variances)
+            moments = marginals(V, residual, q._replace(prior_mean=part * q.prior_mean))
+            found.append(q.with_uncertain_mean(*moments, q.share_of_mean(V, part)))
+        return tuple(map(np.stack, zip(*found, strict=True)))
 
     def weights(self):
         """Return the weights of the covariances with the points in each posterior mean, (K, M).
