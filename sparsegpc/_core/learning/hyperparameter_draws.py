@@ -24,6 +24,9 @@ from scipy.stats import qmc
 
 # A power of two, for which a Sobol sequence is balanced.
 N_DRAWS = 16
+# The probability beyond the outermost draws of each z. In one coordinate each 16th of the
+# probability has a draw. One that is far out in the tail would have most of the total weight.
+OUTERMOST = 0.25 / N_DRAWS
 # Step of the central differences, in units of theta, most of which are logarithms.
 STEP = 0.05
 # Least eigenvalue of the Hessian of -J. Smaller ones mean directions about which the data are
@@ -145,5 +148,4 @@ def _normal_scores(n_params, rng):
     """Return `N_DRAWS` points, shape (S, P), of a low-discrepancy sample of the standard normal."""
     seed = rng.randint(np.iinfo(np.int32).max)
     uniform = qmc.Sobol(n_params, scramble=True, seed=seed).random(N_DRAWS)
-    # A Sobol point may have a coordinate 0.
-    return ndtri(np.maximum(uniform, 1e-12))
+    return ndtri(np.clip(uniform, OUTERMOST, 1.0 - OUTERMOST))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
+from scipy.stats import norm
 
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
@@ -17,6 +18,7 @@ from sparsegpc._core.learning import hyperparameter_draws as module
 from sparsegpc._core.learning.hyperparameter_draws import (
     FEWEST_EFFECTIVE,
     N_DRAWS,
+    OUTERMOST,
     draw_hyperparameters,
     truncated_weights,
 )
@@ -65,7 +67,23 @@ def test_draws_from_a_normal_posterior_have_equal_weights_and_its_moments():
     assert_allclose(draws.ess, N_DRAWS, rtol=1e-6)
     many = np.concatenate([draws_of(quadratic(), np.zeros(3), seed=k).theta for k in range(300)])
     assert_allclose(many.mean(axis=0), 0.0, atol=0.05)
-    assert_allclose(np.cov(many.T), np.linalg.inv(PRECISION), atol=0.05)
+    # The outermost draws are nearer than those of a normal distribution.
+    limit = norm.isf(OUTERMOST)
+    variance = quad(lambda z: min(z**2, limit**2) * norm.pdf(z), -10.0, 10.0, points=[-limit, limit])
+    assert_allclose(np.cov(many.T), variance[0] * np.linalg.inv(PRECISION), atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("n_params", [1, 2, 4])
+def test_no_draw_has_most_of_the_weight_where_the_tails_are_a_little_heavier(n_params, seed):
+    """The objective is that of independent Student-t variables with five degrees of freedom."""
+    model = model_of(
+        lambda theta: -3.0 * np.log1p(theta**2 / 5.0).sum(),
+        lambda theta: -6.0 * theta / (5.0 + theta**2),
+    )
+    draws = draws_of(model, np.zeros(n_params), seed=seed)
+    assert draws.weights.max() < 0.2
+    assert draws.ess > 0.5 * N_DRAWS
 
 
 def test_weights_correct_a_skewed_posterior():
