@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.single_start import Run, continue_run
+from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_PASSES, shortened
+from sparsegpc._core.learning.single_start import Run, Start, continue_run
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
+from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 
 # Number of rows that tell good starts.
 START_ROWS = 200
@@ -21,6 +22,9 @@ RANKING_ITERATIONS, MAX_ITERATIONS = 3, 50
 LEAST_TOL = 3e-4
 # What a fit of all rows may lose to one from another start, in nats.
 LEAST_LOSS = 1.0
+# Of the columns that matter by themselves, those that gain less than this fraction of what the best
+# one gains are left to the search.
+COLUMN_SHARE = 0.5
 
 
 class Ranking(NamedTuple):
@@ -148,6 +152,20 @@ class FewRows:
         best = self.ranking(list(map(Run, starts))).needed[0]
         usual = LEAST_LOSS if self._are_all else len(theta)
         return best if best.end is not None and self._loss(theta, best) > usual else None
+
+    def relevant_columns(self, theta, alternatives):
+        """Return a list of the theta at which the columns matter that do so by themselves, if any.
+
+        At the given `theta` no column matters; for `alternatives` see `shortened`. The list is
+        empty if these rows are not all rows: more rows show a function of few columns in other
+        ways.
+        """
+        if not self._are_all or not 1 < len(alternatives) <= MOST_COLUMNS:
+            return []
+        start = Start(theta, self._model.initial_state(), points=InducingPoints(self._model.X))
+        options = self._progress, MOST_PASSES, COLUMN_SHARE
+        found = shortened(self._model, start, alternatives, *options)
+        return [] if found is None else [found]
 
     def _loss(self, theta, best):
         """Return the bound at the end of a `Run` minus the bound at `theta`."""

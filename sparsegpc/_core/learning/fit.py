@@ -56,6 +56,9 @@ class Starts(NamedTuple):
     ``simpler``
         Values at which a part of the kernel hardly matters. The model is fitted from the best of
         them if few rows prefer it to what was learned.
+    ``columns``
+        A value at which no column matters, and a dict of length scales to try: with few rows, the
+        columns that matter by themselves give one more of the simpler values. None without them.
     """
 
     values: list
@@ -64,6 +67,7 @@ class Starts(NamedTuple):
     restarts: list | tuple = ()
     fallbacks: list | tuple = ()
     simpler: list | tuple = ()
+    columns: tuple | None = None
 
 
 def fit(model, starts, selector, settings, *, move_points=False):
@@ -217,10 +221,13 @@ class _Fit:
 
     def try_simpler(self):
         """Fit from the best of the simpler starts if few rows prefer it to the best fit."""
-        simpler = self.starts.simpler
-        if self.result is None or not simpler or not self.settings.max_iter:
+        simpler, columns = self.starts.simpler, self.starts.columns
+        may_fit = self.settings.max_iter and not self.progress.stopped
+        if self.result is None or not may_fit or not (simpler or columns):
             return
         few = FewRows(self.model, self.settings)
+        if columns:
+            simpler = [*simpler, *few.relevant_columns(*columns)]
         run = few.preferred(simpler, self.result.best.theta)
         if run is not None and not self.progress.stopped:
             self.try_run(run, None, is_needed=True)

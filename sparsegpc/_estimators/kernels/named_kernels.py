@@ -89,6 +89,11 @@ class KernelChoice(NamedTuple):
             return kernel
         return kernel + self._effects(spread, start, box)
 
+    @property
+    def ties_length_scales(self):
+        """Whether the length scales of the columns have a prior that ties them."""
+        return self.length_scales == "tied" or (self.length_scales == "auto" and self.is_named)
+
     def may_be_tied(self, spread):
         """Return whether length scales are common only because rows are few for so many columns."""
         is_open = self.is_named and self.length_scales == "auto"
@@ -126,8 +131,7 @@ class KernelChoice(NamedTuple):
         """
         if not self.is_named:
             self._check_given(hyperparameters, len(spread.deviations))
-        is_tied = self.length_scales == "tied" or (self.length_scales == "auto" and self.is_named)
-        parts = _entries_by_column(hyperparameters).values() if is_tied else []
+        parts = _entries_by_column(hyperparameters).values() if self.ties_length_scales else []
         tying = [_tying_prior(*part, spread) for part in parts]
         new_levels = [prior for part in parts for prior in _new_level_priors(*part, spread)]
         return ProductPrior((*filter(None, tying), *new_levels))

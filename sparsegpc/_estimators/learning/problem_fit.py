@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
+    single_columns,
     start_values,
     summand_starts,
 )
@@ -29,8 +30,12 @@ def fit_problem(problem, selector, starts):
     if starts is None:
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
-        simpler = simpler_starts(problem)
-        starts = Starts(values, restarts=[*values[: int(is_own)], *restarts], simpler=simpler)
+        starts = Starts(
+            values,
+            restarts=[*values[: int(is_own)], *restarts],
+            simpler=simpler_starts(problem),
+            columns=_columns(problem),
+        )
     else:
         # The fit from which they come has tried shorter length scales.
         settings = settings._replace(shorter_lengths=None)
@@ -57,6 +62,13 @@ def _restarts(problem):
             f"{np.exp(bounds).tolist()}: change the bounds, or set n_restarts_optimizer=0"
         )
     return [problem.rng.uniform(*bounds.T) for _ in range(n_restarts)]
+
+
+def _columns(problem):
+    """Return the ``columns`` of `Starts`; None with a prior that penalises unequal lengths."""
+    if not problem.learns or problem.choice.ties_length_scales:
+        return None
+    return single_columns(problem.hyperparameters, problem.spread)
 
 
 def simpler_starts(problem):

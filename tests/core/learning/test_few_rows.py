@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 
 from sparsegpc._core.bounds.slacks import TIGHT
@@ -190,7 +191,7 @@ def test_a_prior_keeps_theta_finite_where_the_rows_say_nothing(monkeypatch):
 
 def test_rows_that_are_all_need_no_prior():
     model, prior = make_model(), NormalPrior.of_all(np.full(2, 5.0), 0.1)
-    np.testing.assert_array_equal(learned(model, prior), learned(model, None))
+    assert_array_equal(learned(model, prior), learned(model, None))
 
 
 def test_the_limit_of_iterations_holds_on_few_rows():
@@ -300,7 +301,7 @@ def test_a_fit_goes_on_from_a_simpler_start_that_few_rows_prefer(monkeypatch):
     assert not seen
     helped = learn(model, [HOPELESS[1]], simpler=[good.theta], **poor).best.objective
     assert len(seen) == 1
-    np.testing.assert_array_equal(seen[0], [good.theta])
+    assert_array_equal(seen[0], [good.theta])
     assert helped > alone
     assert any(np.array_equal(theta, START) for _, theta, _ in model.seen)
 
@@ -309,4 +310,38 @@ def test_simpler_starts_that_are_no_better_change_nothing():
     plain = learn(make_model()).best
     found = learn(make_model(), simpler=HOPELESS).best
     assert found.objective == plain.objective
-    np.testing.assert_array_equal(found.theta, plain.theta)
+    assert_array_equal(found.theta, plain.theta)
+
+
+# Columns that matter by themselves
+
+NO_COLUMN, LENGTHS = np.log([4.0, 200.0, 200.0, 200.0]), np.log([0.5, 2.0])
+COLUMNS = {1: LENGTHS, 2: LENGTHS, 3: LENGTHS}
+
+
+def model_of_columns(n_rows):
+    """Return a model of labels that depend on the second of three columns only."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, size=(n_rows, 3))
+    y = np.where(np.sin(3.0 * X[:, 1]) + 0.3 * rng.randn(n_rows) > 0.0, 1.0, -1.0)
+    kernel = FreeKernel(Scaled(Constant(), RBF(3)), np.zeros(4), np.ones(4, dtype=bool))
+    return SparseModel(kernel, PolyaGammaLogit(), X, [y], np.ones(n_rows), slack=TIGHT)
+
+
+def test_few_rows_tell_which_columns_matter_by_themselves():
+    (theta,) = few_rows(model_of_columns(80)).relevant_columns(NO_COLUMN, COLUMNS)
+    assert_array_equal(theta, [*NO_COLUMN[:2], LENGTHS[0], NO_COLUMN[3]])
+
+
+@pytest.mark.parametrize(("n_rows", "columns"), [(START_ROWS + 1, COLUMNS), (80, {2: LENGTHS})])
+def test_a_part_of_the_rows_or_a_single_column_tell_nothing(n_rows, columns):
+    assert few_rows(model_of_columns(n_rows)).relevant_columns(NO_COLUMN, columns) == []
+
+
+def test_a_fit_goes_on_from_the_columns_that_matter_by_themselves():
+    """One iteration is too few to find the fast column otherwise."""
+    options = {"bounds": np.log([[1e-3, 1e3]] * 4), "max_iter": 1, "max_reselections": 0}
+    missed = learn(model_of_columns(80), [NO_COLUMN], **options).best
+    columns = NO_COLUMN, COLUMNS
+    found = learn(model_of_columns(80), [NO_COLUMN], columns=columns, **options).best
+    assert found.objective > missed.objective + 5.0

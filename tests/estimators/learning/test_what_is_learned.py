@@ -261,6 +261,15 @@ def test_a_fast_function_of_one_column_is_found_under_labels():
     assert fitted.score(X, y) > 0.98
 
 
+def test_a_fast_function_of_one_of_ten_columns_is_found_under_few_labels():
+    rng = np.random.RandomState(5)
+    X = rng.uniform(-2.0, 2.0, size=(90, 10))
+    y = np.sin(8.0 * X[:, 0]) + 0.5 * rng.randn(90) > 0.0
+    alone = SparseGPClassifier(ConstantKernel() * RBF()).fit(X[:, :1], y)
+    model = SparseGPClassifier(ConstantKernel() * RBF(np.ones(10))).fit(X, y)
+    assert model.lower_bound_ > alone.lower_bound_ - 0.1
+
+
 def test_the_start_of_the_user_is_not_lost_to_a_poorer_one():
     rng = np.random.RandomState(1)
     X = rng.uniform(-2.0, 2.0, (600, 3))
