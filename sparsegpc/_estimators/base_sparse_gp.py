@@ -76,17 +76,17 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
         a kernel by name. They help where columns have strong effects of their own, and make each
         evaluation of the bound about twice as expensive. "auto" adds them if that raises the bound
-        by more than log N nats on N rows, a part if there are many:
+        by more than half of log N nats on N distinct rows, a part if there are many:
         :ref:`user guide <kernels-effects>`. It leaves them out if `kernel` is an object, if more
         than 100 columns vary, and with ``optimizer=None``. With a single column they have no
         effect.
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
-        the end of the column without a tail, or the median. "auto" decides as for main effects; it
-        leaves the columns as they are if `kernel` is an object, and with ``optimizer=None``. True
-        transforms all columns whose correlation with their transform is below 0.95. All methods
-        take the original columns; only ``kernel_`` and ``feature_relevance_`` refer to the
-        transformed columns: :ref:`user guide <kernels-skewed>`.
+        the end of the column without a tail, or the median. "auto" takes them if that raises the
+        bound; it leaves the columns as they are if `kernel` is an object, and with
+        ``optimizer=None``. True transforms all columns whose correlation with their transform is
+        below 0.95. All methods take the original columns; only ``kernel_`` and
+        ``feature_relevance_`` refer to the transformed columns: :ref:`user guide <kernels-skewed>`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)

@@ -1,8 +1,8 @@
 """Comparison of models by the bound, on all rows or a part of them.
 
 Noisy data need many rows to show more than a smooth function, so when there are very many rows,
-more of them are used to decide. What is added to a model has to raise the bound, with the prior of
-the hyperparameters, by more than `Problem.needed_gain`.
+more of them are used to decide. What is compared is the objective: the bound plus the log density of
+the prior.
 """
 
 from copy import copy
@@ -91,13 +91,12 @@ def deciding_part(problem):
     return problem._replace(estimator=simple, model=problem.model.subsample(n_rows))
 
 
-def better(other, best, name):
-    """Return the better of two `Candidate`: the other one has to raise the objective by enough.
+def better(other, best, name, needed):
+    """Return the better of two `Candidate`: the other one has to gain more than `needed` nats.
 
     Print the comparison if the estimator is verbose; `name` states what the other one adds.
     """
     gain, part = other.end.objective - best.end.objective, best.part_fit.problem
-    needed = max(part.needed_gain, FIRST_GAIN)
     bound, without = (each.end.elbo + each.part_fit.problem.offset for each in (other, best))
     part.print_line(
         f"{name}: {len(part.model.weight)} rows, bound {bound:.4f} with them, "

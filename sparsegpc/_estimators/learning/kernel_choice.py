@@ -1,9 +1,8 @@
 """Choose the kernel by name and the columns that it sees, and learn the model on the way.
 
 An addition to the kernel is learned from the end of the fit without it and from other starts, and
-stays if it gains enough, see `comparison`. Of main effects, the two parameters that the criterion
-counts are a variance and a length scale that are common to all effects; the prior penalises their
-differences.
+stays if it gains enough. The transform of skewed columns has no parameters that are learned with the
+model, so it stays if it gains anything.
 """
 
 import numpy as np
@@ -25,6 +24,13 @@ from sparsegpc._estimators.learning.comparison import (
 from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm, last_choice
+
+# Tied length scales must gain this multiple of what other additions must: they are many, and with
+# few rows some of them follow noise.
+MULTIPLE_FOR_TIED = 2.0
+# A search with transformed columns goes on if its first iterations end less than so many nats below
+# the fit without the transform.
+SHORTFALL = 5.0
 
 
 def decide_kernel(builder, allows_transform=True):
@@ -88,7 +94,8 @@ def _with_tied_lengths(best):
     except LinAlgError:
         # The best one so far remains.
         return best
-    return better(other, best, "tied length scales")
+    needed = MULTIPLE_FOR_TIED * best.part_fit.problem.needed_gain
+    return better(other, best, "tied length scales", max(needed, FIRST_GAIN))
 
 
 def _with_transform(best, transform):
@@ -104,12 +111,12 @@ def _with_transform(best, transform):
     values = [best.end.theta + moved, hyperparameters.rescaled]
     values = [np.clip(theta, *hyperparameters.bounds.T) for theta in values]
     starts = [Run(theta).start_on(part.model) for theta in values]
-    found = best_run(part, starts, best.end.objective + FIRST_GAIN)
+    found = best_run(part, starts, best.end.objective - SHORTFALL)
     if found is None:
         return best
     # A faster function was looked for in the columns as they are only.
     other = Candidate(problem, found._replace(sought_faster=False))
-    return better(other, best, "transformed columns")
+    return better(other, best, "transformed columns", needed=0.0)
 
 
 def _with_main_effects(plain, is_demanded):
@@ -130,4 +137,6 @@ def _with_main_effects(plain, is_demanded):
     if found is None:
         return None if is_demanded else plain
     other = Candidate(problem, found)
-    return other if is_demanded else better(other, plain, "main effects")
+    if is_demanded:
+        return other
+    return better(other, plain, "main effects", max(part.needed_gain, FIRST_GAIN))

@@ -1,8 +1,8 @@
 """Learn noise that depends on the row, starting from the same noise for all rows.
 
 With ``noise="auto"`` such noise has to raise the objective, the bound plus the log prior, by more
-than `Problem.needed_gain`, a criterion for two parameters. Those of the log noise variance are its
-variance, and the length scale that all columns share. The prior accounts for the differences
+than log N for N rows, the Bayesian information criterion for two parameters. Those of the log noise
+variance are its variance, and the length scale that all columns share. The prior accounts for the differences
 between the columns.
 
 Where many targets are equal, such as the zeros among insurance claims, the density grows without
@@ -86,7 +86,7 @@ def _starts(varying, fitted):
     theta = best.theta[:n_kernel]
     values = [np.append(theta, start) for start in noise_starts]
     values += _start_by_column(varying, theta, best.points)
-    if best.objective - model.constant_bound() < problem.needed_gain:
+    if best.objective - model.constant_bound() < np.log(model.total_weight):
         # What f explains may be noise that varies.
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
@@ -110,7 +110,7 @@ def _learned_if_better(varying, starts, fitted):
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),
     }
-    is_better = after.objective - before.objective > problem.needed_gain
+    is_better = after.objective - before.objective > np.log(problem.model.total_weight)
     return other if is_better and not _vanishes(varying.model, after) else None, bounds
 
 

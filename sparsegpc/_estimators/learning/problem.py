@@ -115,11 +115,12 @@ class Problem(NamedTuple):
 
     @property
     def needed_gain(self):
-        """What an addition to the model must gain in the objective, in nats: log N.
+        """What an addition to the kernel must gain in the objective, in nats: half of log N.
 
-        This is the penalty of the Bayesian information criterion for two parameters.
+        This is the penalty of the Bayesian information criterion for one parameter, with the number
+        N of distinct rows: copies of a row tell nothing of how f varies.
         """
-        return np.log(self.model.total_weight)
+        return 0.5 * np.log(len(self.model.weight))
 
     @property
     def settings(self):

@@ -352,7 +352,7 @@ def test_the_comparison_is_printed(data, end, capsys):
     (n_rows, richer, simpler, gain, least), printed = comparison(capsys, model, X, y)
     assert (printed, n_rows) == (end, N)
     assert_allclose(simpler, plain.lower_bound_, atol=1e-3)
-    assert_allclose(least, np.log(N), atol=1e-3)
+    assert_allclose(least, 0.5 * np.log(N), atol=1e-3)
     assert (gain > least) == has_effects(model) == (end == "kept")
     if end == "kept":
         assert_allclose(richer, model.lower_bound_, atol=1e-3)
