@@ -10,6 +10,8 @@ CLOSEST = 1 / 20
 PRIOR_DEVIATION = 1.0
 # An even shorter start is about the distance within which a row has this many others.
 NEAREST = 4
+# A function is nearly linear if its length scales are this many times the typical ones.
+NEARLY_LINEAR = 30.0
 # Length scales to try for columns that were pruned, in units of the column.
 SHORTER = (0.3, 0.5, 1.0, 3.0)
 # Where a single column matters, the length scales of the others are this many times the typical
@@ -131,19 +133,40 @@ def group_starts(hyperparameters, spread, theta, group):
     return _unlike([theta], [alone, added], hyperparameters.bounds)
 
 
+def function_starts(hyperparameters, spread):
+    """Return start values of theta for f: `start_values`, and one of a nearly linear function.
+
+    The latter has little noise. With many columns a search from the others may not reach its long
+    length scales and its large variance.
+    """
+    starts, places = start_values(hyperparameters, spread), _variances(hyperparameters)
+    if not places:
+        return starts
+    theta = _with_lengths(hyperparameters, spread, NEARLY_LINEAR)
+    # The slopes stay what they are with the typical length scales.
+    theta[places] += 2.0 * np.log(NEARLY_LINEAR)
+    linear = theta + hyperparameters.to_little_noise
+    return starts + _unlike(starts, [linear], hyperparameters.bounds)
+
+
 def steep_starts(hyperparameters, spread, slope_variance):
     """Return the start for a function that may be steep where rows hardly differ, if any.
 
     `slope_variance` is the prior variance of its slopes, for columns of variance one. The list that
     holds the start is empty if the kernel has no variance.
     """
-    theta, entries = _with_lengths(hyperparameters, spread), hyperparameters.entries
-    places = [k for k, entry in enumerate(entries) if entry.is_variance and entry.effect is None]
+    theta, places = _with_lengths(hyperparameters, spread), _variances(hyperparameters)
     if not places:
         return []
     # The slopes of a smooth function have its variance over the squared length scale.
     theta[places] = np.log(2.0 * spread.n_varying * slope_variance)
     return [np.clip(theta, *hyperparameters.bounds.T)]
+
+
+def _variances(hyperparameters):
+    """Return the indices in theta of variances other than those of main effects."""
+    entries = enumerate(hyperparameters.entries)
+    return [k for k, entry in entries if entry.is_variance and entry.effect is None]
 
 
 def weak_prior(hyperparameters, spread):

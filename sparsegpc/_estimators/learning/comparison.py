@@ -1,8 +1,8 @@
 """Comparison of models by the bound, on all rows or a part of them.
 
 Noisy data need many rows to show more than a smooth function, so when there are very many rows,
-more of them are used to decide. What is compared is the objective: the bound plus the log density of
-the prior.
+more of them are used to decide. What is compared is the objective: the bound plus the log density
+of the prior.
 """
 
 from copy import copy

@@ -16,7 +16,7 @@ from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.single_start import FitResult, Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
-from sparsegpc._estimators.kernels.initialization import start_values
+from sparsegpc._estimators.kernels.initialization import function_starts
 from sparsegpc._estimators.learning.point_selection import named_selector
 from sparsegpc._estimators.learning.problem_fit import (
     evaluate_problem,
@@ -75,7 +75,8 @@ class PointGrowth:
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        given = start_values(problem.hyperparameters, problem.spread) if values is None else values
+        usual = function_starts(problem.hyperparameters, problem.spread)
+        given = usual if values is None else values
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))
         if not few.beats_constant(needed[0]):

@@ -1,8 +1,8 @@
 """Choose the kernel by name and the columns that it sees, and learn the model on the way.
 
 An addition to the kernel is learned from the end of the fit without it and from other starts, and
-stays if it gains enough. The transform of skewed columns has no parameters that are learned with the
-model, so it stays if it gains anything.
+stays if it gains enough. The transform of skewed columns has no parameters that are learned with
+the model, so it stays if it gains anything.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 
 With ``noise="auto"`` such noise has to raise the objective, the bound plus the log prior, by more
 than log N for N rows, the Bayesian information criterion for two parameters. Those of the log noise
-variance are its variance, and the length scale that all columns share. The prior accounts for the differences
-between the columns.
+variance are its variance, and the length scale that all columns share. The prior accounts for the
+differences between the columns.
 
 Where many targets are equal, such as the zeros among insurance claims, the density grows without
 limit as the noise there vanishes. That is no evidence about the other targets, so such noise is

@@ -6,8 +6,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from sparsegpc._core.learning.fit import Starts, fit
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
+    function_starts,
     single_columns,
-    start_values,
     summand_starts,
 )
 from sparsegpc._estimators.kernels.kernel_trees import summand_places
@@ -26,7 +26,7 @@ def fit_problem(problem, selector, starts):
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
     values, restarts = [hyperparameters.theta], []
     if problem.learns:
-        values, restarts = start_values(hyperparameters, problem.spread), _restarts(problem)
+        values, restarts = function_starts(hyperparameters, problem.spread), _restarts(problem)
     if starts is None:
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)

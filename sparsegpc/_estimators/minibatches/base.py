@@ -24,7 +24,11 @@ from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints, P
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
-from sparsegpc._estimators.kernels.initialization import shorter_lengths, start_values, weak_prior
+from sparsegpc._estimators.kernels.initialization import (
+    function_starts,
+    shorter_lengths,
+    weak_prior,
+)
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import Spread
@@ -88,7 +92,7 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     hyperparameters, spread = first.hyperparameters, first.spread
-    starts = Starts(start_values(hyperparameters, spread))
+    starts = Starts(function_starts(hyperparameters, spread))
     selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,

@@ -17,6 +17,8 @@ from sklearn.gaussian_process.kernels import (
 
 from sparsegpc._core.models.similar_deviations import SimilarGroup
 from sparsegpc._estimators.kernels.initialization import (
+    NEARLY_LINEAR,
+    function_starts,
     group_starts,
     lengths_by_column,
     single_columns,
@@ -228,6 +230,32 @@ def test_a_common_length_scale_has_no_single_columns(rng):
     theta, values = single_columns(kernel, measure_spread(X, np.ones(50)))
     assert len(theta) == 2
     assert values == {}
+
+
+# A nearly linear function
+
+
+def test_one_start_is_nearly_linear_with_the_slopes_of_the_others(rng):
+    X = rng.randn(40, 6) * 2.0
+    adapted = adapt_kernel(ConstantKernel(2.0) * RBF(1.0), 6)
+    spread = measure_spread(X, np.ones(40))
+    *others, linear = function_starts(adapted, spread)
+    assert_array_equal(others, start_values(adapted, spread))
+    longest = np.exp(others[1])
+    assert_allclose(np.exp(linear) / longest, [NEARLY_LINEAR**2, NEARLY_LINEAR])
+    # Along a line through the rows such a function deviates little from a line.
+    kernel = ConstantKernel(np.exp(linear[0])) * RBF(np.exp(linear[1]))
+    line = np.linspace(-4.0, 4.0, 9)[:, None] * np.ones(6) / np.sqrt(6.0)
+    design = np.column_stack([np.ones(9), line[:, 0]])
+    K = kernel(line)
+    rest = np.eye(9) - design @ np.linalg.pinv(design)
+    slope = np.linalg.pinv(design)[1]
+    assert np.trace(rest @ K @ rest) < 0.01 * slope @ K @ slope
+
+
+def test_without_a_variance_there_is_no_nearly_linear_start(rng):
+    adapted, spread = adapt_kernel(RBF(1.0), 2), measure_spread(rng.randn(20, 2), np.ones(20))
+    assert_array_equal(function_starts(adapted, spread), start_values(adapted, spread))
 
 
 # Starts for a function of a few columns

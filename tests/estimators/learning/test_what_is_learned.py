@@ -198,6 +198,20 @@ def test_a_dense_function_of_many_columns_with_few_rows_has_one_length_scale(rng
     assert np.ndim(again.kernel_.k2.length_scale) == 0
 
 
+def test_a_linear_mixture_of_many_collinear_columns_is_found():
+    """Spectra of six substances; the first two determine the target."""
+    rng = np.random.RandomState(0)
+    at = np.linspace(0.0, 1.0, 300)
+    peaks = zip(rng.uniform(0.1, 0.9, 6), rng.uniform(0.03, 0.15, 6), strict=True)
+    pure = np.array([np.exp(-0.5 * ((at - centre) / width) ** 2) for centre, width in peaks])
+    shares = rng.uniform(size=(260, 6))
+    drift = 0.05 * (rng.randn(260, 1) + rng.randn(260, 1) * at)
+    X = shares @ pure + drift + 0.003 * rng.randn(260, 300)
+    f = 3.0 * shares[:, 0] + shares[:, 1]
+    model = SparseGPRegressor().fit(X[:60], f[:60] + 0.05 * rng.randn(60))
+    assert np.sqrt(np.mean((model.predict(X[60:]) - f[60:]) ** 2)) < 0.2
+
+
 def test_a_cycle_in_one_column_beside_another_is_found(rng):
     """As a main effect whose length scale is a fiftieth of the column's range."""
     X = np.column_stack([rng.uniform(0.0, 30.0, 400), rng.uniform(10.0, 30.0, 400)])
