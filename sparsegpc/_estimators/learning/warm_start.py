@@ -32,8 +32,8 @@ def last_choice(estimator, choice):
         if choice.kernel is None and any(has_name(part, name) for part in parts):
             choice = choice._replace(kernel=name)
     is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
-    if choice.length_scales == "auto" and is_by_column:
-        choice = choice._replace(length_scales="tied")
+    if choice.length_scales == "auto":
+        choice = choice._replace(length_scales="tied" if is_by_column else "common")
     return choice
 
 
