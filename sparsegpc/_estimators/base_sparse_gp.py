@@ -152,8 +152,12 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     warm_start : bool, default=False
         Start from the hyperparameters of the last fit, and from its inducing points if `selector`
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
-        other values and bounds than in the last fit, but must have the same structure. The
-        transform of the columns stays as it is.
+        other values and bounds than in the last fit, but must have the same structure. What was
+        chosen from the data, such as main effects or the transform of the columns, stays as it is
+        until there are 1.5 times as many rows, by their weights, as when it was chosen. A second
+        fit then starts afresh. The model with the higher sum of bound and log prior is kept, and
+        that of the second fit if the two cannot be compared, because the kind of noise or the
+        likelihood differs. With ``optimizer=None`` there is no second fit.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws.
@@ -320,6 +324,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     _visible_range = 0.2
     # Whether the fit left out copies of rows because they hid the noise.
     _without_copies = False
+    # From how many rows, by their weights, a fit last made all choices that `warm_start` keeps.
+    _choice_weight = 0.0
     # The learned noise, which regressors set, and the likelihood, which other estimators set.
     _noise = _likelihood = None
 
@@ -394,6 +400,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         """Set the attributes of the `FittedProblem` of a whole fit, and return the warnings."""
         self._store(fitted)
         self._without_copies = fitted.n_left_out > 0.0
+        self._choice_weight = fitted.choice_weight
         return fit_warnings(fitted) + copy_warnings(fitted.n_left_out)
 
     def _store(self, fitted):

@@ -110,7 +110,8 @@ def _fit_one(estimator, rows, context, label):
 def _store(classifier, models):
     """Set the attributes of a classifier from the models of its classes."""
     # Remove what an earlier fit of a single model has set.
-    for name in ("_theta", "_posterior", "_mixture", "_transform", "_without_copies"):
+    names = "_theta", "_posterior", "_mixture", "_transform", "_without_copies", "_choice_weight"
+    for name in names:
         vars(classifier).pop(name, None)
     classifier.estimators_ = models
     classifier._likelihood = OneVsRestLikelihood([model._likelihood for model in models])

@@ -29,9 +29,20 @@ class ProblemBuilder:
         self._data, self._rows = data, {}
         self._rng = check_random_state(estimator.random_state)
 
+    @property
+    def total_weight(self):
+        """The number of rows, counted by their weights."""
+        return float(self._data.weight.sum())
+
     def build(self, choice):
         """Return the `Problem` for a `KernelChoice`."""
         raise NotImplementedError
+
+    def afresh(self):
+        """Return the builder for a fit to the same rows that does not go on from the last one."""
+        estimator = copy(self.estimator)
+        estimator.warm_start = False
+        return type(self)(estimator, self._data, self.progress)
 
     def without_copies(self):
         """Return the builder for rows without copies, and by how much that lowers the weights.
@@ -39,7 +50,7 @@ class ProblemBuilder:
         The latter is the sum of the weights of these rows, less the number of rows that differ.
         """
         data = self._data.without_copies()
-        n_copies = float(self._data.weight.sum()) - len(data.weight)
+        n_copies = self.total_weight - len(data.weight)
         return type(self)(self.estimator, data, self.progress), n_copies
 
     def _merged(self, data, transform):

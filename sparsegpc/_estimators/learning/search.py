@@ -20,7 +20,8 @@ class FittedProblem(NamedTuple):
     ``growth`` tells how the number of points grew if ``n_inducing="auto"``, and ``sought_faster``
     whether a faster function was looked for. At the end of a whole fit ``compared_bounds`` are
     those of the `Decision`, and ``n_left_out`` is the number of copies of rows that were left out,
-    counted by their weights.
+    counted by their weights; ``choice_weight`` is the number of rows, counted in the same way, from
+    which a fit last made all choices of the model, 0 if none has.
     """
 
     problem: Problem
@@ -29,6 +30,7 @@ class FittedProblem(NamedTuple):
     sought_faster: bool = False
     compared_bounds: dict | None = None
     n_left_out: float = 0.0
+    choice_weight: float = 0.0
 
     @property
     def stopped(self):

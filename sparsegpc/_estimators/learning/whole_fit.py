@@ -5,6 +5,11 @@ that is observed twice has no limit, so a few copies of records outweigh all evi
 whereas two measurements with noise hardly ever agree to the last digit. So if the noise vanishes,
 but not without the copies, the model is the one without them. Copies that were rounded differently
 hide noise as well.
+
+A warm start keeps the choices of the last fit: those of the kernel, the columns, the noise and the
+likelihood, and the optimum to which they have led. Few rows may support no other ones. So once the
+rows have grown by enough since all choices were made, the rows are fitted afresh as well. Over
+many fits to ever more rows, this costs as much as a few fits without a warm start.
 """
 
 from numpy.linalg import LinAlgError
@@ -22,7 +27,10 @@ from sparsegpc._estimators.learning.effect_trials import (
 )
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
+from sparsegpc._estimators.learning.warm_start import is_warm
 
+# The factor by which the rows must have grown before a warm start reconsiders choices.
+GROWTH = 1.5
 # By how much the sum of weights exceeds the number of rows because of rounding, relatively.
 ROUNDING = 1e-9
 
@@ -33,6 +41,57 @@ def learn_rows(builder, decide):
     `decide` is the function that returns the `Decision` of a builder about the kernel, and the
     noise or the likelihood.
     """
+    fitted, estimator = _learn_without_hidden_noise(builder, decide), builder.estimator
+    can_choose = fitted.problem.learns and not fitted.stopped
+    if not is_warm(estimator):
+        return fitted._replace(choice_weight=builder.total_weight if can_choose else 0.0)
+    fitted = fitted._replace(choice_weight=estimator._choice_weight)
+    if can_choose and builder.total_weight >= GROWTH * estimator._choice_weight:
+        return _reconsidered(fitted, builder, decide)
+    return fitted
+
+
+def _reconsidered(warm, builder, decide):
+    """Return the better `FittedProblem` of a `warm` start and a fit afresh to the same rows."""
+    try:
+        afresh = _learn_without_hidden_noise(builder.afresh(), decide)
+        afresh = afresh._replace(problem=afresh.problem._replace(estimator=builder.estimator))
+        kept = _better(afresh, warm)
+    except LinAlgError:
+        # What was learned from the last fit is usable.
+        kept = warm.evaluated_last()
+    if kept.stopped:
+        # The next fit makes the choices.
+        return kept.incomplete()._replace(choice_weight=warm.choice_weight)
+    return kept._replace(choice_weight=builder.total_weight)
+
+
+def _better(afresh, warm):
+    """Return the better `FittedProblem` of a fit afresh and a warm start, evaluated last."""
+    after, before = afresh.result.best, warm.result.best
+    # Objectives for other rows, noise or likelihoods do not tell which model is better.
+    comparable = _are_comparable(afresh, warm)
+    is_better = after.objective > before.objective if comparable else not afresh.stopped
+    bounds = [best.elbo + each.problem.offset for best, each in ((after, afresh), (before, warm))]
+    warm.problem.print_line(
+        f"fit afresh: bound {bounds[0]:.4f}, from the last fit {bounds[1]:.4f}: "
+        f"{'kept' if is_better else 'left out'}"
+    )
+    if is_better:
+        return afresh
+    return warm.evaluated_last()._replace(compared_bounds=afresh.compared_bounds)
+
+
+def _are_comparable(one, other):
+    """Return whether two `FittedProblem` have the same rows, noise and likelihood."""
+    noise, other_noise = one.problem.plan, other.problem.plan
+    same_noise = noise is None or noise.is_like(other_noise)
+    same_likelihood = type(one.problem.model.likelihood) is type(other.problem.model.likelihood)
+    return same_noise and same_likelihood and one.n_left_out == other.n_left_out
+
+
+def _learn_without_hidden_noise(builder, decide):
+    """Return the `FittedProblem` of a fit, again without copies of rows if they hide the noise."""
     fitted = learn(decide(builder))
     vanished = vanishing_noise(fitted, at_copies=True)
     if fitted.stopped or not vanished:

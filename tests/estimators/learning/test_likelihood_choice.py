@@ -129,6 +129,17 @@ def test_a_warm_start_keeps_the_likelihood(name):
 
 
 @quiet
+def test_a_warm_start_with_more_rows_compares_likelihoods_again():
+    X, y = targets("pareto")
+    model = model_of(warm_start=True).fit(X[:8], y[:8])
+    assert type(model.likelihood_) is Gamma
+    assert type(model.fit(X, y).likelihood_) is LogNormal
+    assert set(model.likelihood_bounds_) == POSITIVE
+    cold = model_of().fit(X, y)
+    assert model.lower_bound_ > cold.lower_bound_ - 0.1
+
+
+@quiet
 def test_nothing_is_compared_where_nothing_is_learned_or_the_likelihood_is_known():
     X, y = targets("log-normal", 60)
     models = [

@@ -107,6 +107,29 @@ def test_a_warm_start_keeps_the_noise(data):
     assert model.lower_bound_ > before - 0.1
 
 
+@quiet
+def test_a_warm_start_with_more_rows_compares_the_noise_again():
+    X, y = varying()
+    model = model_of("auto", warm_start=True).fit(X[:8], y[:8])
+    assert model.noise_variance_ is not None
+    cold = model_of("auto").fit(X, y)
+    assert model.fit(X, y).noise_variance_ is None
+    assert model.lower_bound_ > cold.lower_bound_ - 0.1
+    assert model.noise_bounds_ == pytest.approx(cold.noise_bounds_, abs=0.1)
+
+
+def test_a_warm_start_with_more_rows_takes_noise_only_that_does_not_vanish(monkeypatch):
+    """Although the bound of noise that vanishes is higher."""
+    X, y = below_zero()
+    learning = {"kernel": "rbf", "main_effects": False, "n_inducing": 40, "tol": 1e-3}
+    model = model_of("auto", warm_start=True, **learning)
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(noise_choice, "MOST_VANISHING", 1.0)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert model.fit(X[:100], y[:100]).noise_variance_ is None
+    assert model.fit(X, y).noise_variance_ is not None
+
+
 def test_nothing_is_compared_where_nothing_is_learned():
     X, y = trumpet()
     fixed = model_of("auto", optimizer=None).fit(X, y)

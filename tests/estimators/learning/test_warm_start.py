@@ -1,16 +1,22 @@
 """Fits that go on from the last one."""
 
+import pickle
+import re
 import warnings
+from copy import deepcopy
 from itertools import permutations
 
 import numpy as np
 import pytest
+from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from sparsegpc._estimators.learning import whole_fit
+from sparsegpc.kernels import MainEffects
 from tests.estimators import many_classes, regression, two_classes
 
 
@@ -248,3 +254,168 @@ def test_warm_start_refuses_another_noise_or_another_number_of_outputs():
     with pytest.raises(ValueError, match="warm_start=False to start afresh"):
         model.set_params(noise="gp").fit(X, Y[:, 0])
     assert model.set_params(warm_start=False, noise="polynomial").fit(X, Y).noise_variance_ is None
+
+
+# Rows that have grown in number
+
+
+def additive(n=60, n_columns=3):
+    """Return rows and a sum of functions of single columns, which few rows do not show."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(n, n_columns))
+    f = np.sin(6.0 * X[:, 0]) + 2.0 * np.sin(5.0 * X[:, 1]) + X[:, 2]
+    return X, f + 0.05 * rng.standard_normal(n)
+
+
+def has_effects(model):
+    return any(isinstance(part, MainEffects) for part in vars(model.kernel_).values())
+
+
+def objective(model):
+    return model.lower_bound_ + model.log_prior_
+
+
+def verdicts(capsys):
+    """Return what the lines about fits afresh say that were printed since the last call."""
+    return re.findall(r"fit afresh: .*: (kept|left out)", capsys.readouterr().out)
+
+
+@regression.quiet
+def test_more_rows_reach_what_a_fit_without_the_past_learns(capsys):
+    X, y = additive()
+    warm = SparseGPRegressor(warm_start=True, verbose=1).fit(X[:6], y[:6])
+    assert not has_effects(warm)
+    warm.fit(X, y)
+    assert verdicts(capsys) == ["kept"]
+    cold = SparseGPRegressor().fit(X, y)
+    assert has_effects(warm)
+    assert objective(warm) > objective(cold) - 1e-2
+    assert warm.history_["lower_bound"][-1] == warm.lower_bound_
+    assert len(warm.history_["seconds"]) == warm.n_evaluations_
+    n_evaluations = warm.n_evaluations_
+    assert warm.fit(X, y).n_evaluations_ < 0.5 * n_evaluations
+    assert has_effects(warm)
+
+
+@regression.quiet
+def test_fits_afresh_are_few_if_rows_come_one_by_one(capsys):
+    X, y = regression.waves()
+    model = regression.model_of(warm_start=True, max_iter=2, max_reselections=0, verbose=1)
+    found = []
+    for n in range(6, 34):
+        model.fit(X[:n], y[:n])
+        found += [n] * len(verdicts(capsys))
+    assert found == [9, 14, 21, 32]
+
+
+@regression.quiet
+def test_the_number_of_rows_is_counted_by_weights_and_saved(capsys):
+    X, y = regression.waves()
+    model = regression.model_of(warm_start=True, max_iter=2, verbose=1).fit(X, y)
+    for weight, n_afresh in ((1.49, 0), (1.51, 1), (2.0, 0)):
+        model = pickle.loads(pickle.dumps(model))
+        model.fit(X, y, sample_weight=np.full(len(y), weight))
+        assert len(verdicts(capsys)) == n_afresh
+    clone(model).fit(X, y)
+    assert not verdicts(capsys)
+
+
+@regression.quiet
+def test_what_goes_on_from_the_last_fit_remains_if_it_is_better(capsys):
+    X, y = additive(90)
+    model = SparseGPRegressor("rbf", warm_start=True, verbose=1).fit(X[:60], y[:60])
+    # What is learned afresh ends early.
+    model.set_params(max_iter=1, max_reselections=0)
+    kept = deepcopy(model).fit(X, y)
+    assert verdicts(capsys) == ["left out"]
+    model._choice_weight = len(y)
+    continued = model.fit(X, y)
+    assert_array_equal(kept.kernel_.theta, continued.kernel_.theta)
+    assert kept.history_["lower_bound"][-1] == kept.lower_bound_ == continued.lower_bound_
+    assert kept.n_evaluations_ > continued.n_evaluations_
+
+
+@regression.quiet
+def test_choices_that_no_fit_has_made_are_made_by_the_next_one(capsys):
+    X, y = additive()
+    model = SparseGPRegressor(warm_start=True, optimizer=None, verbose=1).fit(X, y)
+    model.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    assert not verdicts(capsys)
+    assert not has_effects(model)
+    assert has_effects(model.set_params(optimizer="bfgs").fit(X, y))
+    assert verdicts(capsys) == ["kept"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_stop_leaves_the_choices_to_the_next_fit(late, capsys):
+    X, y = additive()
+    model = SparseGPRegressor(warm_start=True, verbose=1).fit(X[:6], y[:6])
+    full, continued = deepcopy(model).fit(X, y), deepcopy(model)
+    continued._choice_weight = len(y)
+    n_before = continued.fit(X, y).n_evaluations_
+    # In the fit afresh at its beginning, or where it is better.
+    last = full.n_evaluations_ - 5 if late else n_before + 2
+    model.callback = lambda step: step.iteration >= last
+    verdicts(capsys)
+    with pytest.warns(ConvergenceWarning, match="callback asked to stop"):
+        model.fit(X, y)
+    assert verdicts(capsys) == ["kept" if late else "left out"]
+    assert not model.converged_
+    assert objective(model) >= objective(continued)
+    assert model.history_["lower_bound"][-1] == model.lower_bound_
+    model.callback = None
+    assert objective(model.fit(X, y)) > objective(full) - 1e-2
+    assert len(verdicts(capsys)) == 1
+
+
+def test_a_fit_afresh_that_fails_leaves_what_goes_on_or_all_as_it_was(monkeypatch, capsys):
+    X, y = regression.waves()
+    model = regression.model_of(warm_start=True, verbose=1).fit(X[:20], y[:20])
+    learn, before = whole_fit.learn, model.predict(X)
+
+    def fail_with(error):
+        def fail(decision):
+            if not decision.problem.estimator.warm_start:
+                raise error
+            return learn(decision)
+
+        monkeypatch.setattr(whole_fit, "learn", fail)
+
+    fail_with(MemoryError())
+    with pytest.raises(MemoryError):
+        model.fit(X, y)
+    assert_array_equal(model.predict(X), before)
+    assert model._choice_weight == 20.0
+    fail_with(LinAlgError())
+    assert model.fit(X, y).history_["lower_bound"][-1] == model.lower_bound_
+    assert not verdicts(capsys)
+    assert model._choice_weight == len(y)
+
+
+@many_classes.some_likelihoods
+def test_more_rows_of_several_classes(likelihood, capsys):
+    X, y = many_classes.blobs(90)
+    parameters = {"likelihood": likelihood, "max_iter": 5, "verbose": 1}
+    model = many_classes.quick_model(warm_start=True, **parameters)
+    many_classes.quietly(many_classes.quietly(model, X[:30], y[:30]), X, y)
+    n_models = len(model._fitted_estimators)
+    assert len(verdicts(capsys)) == n_models == (1 if likelihood in many_classes.JOINT else 3)
+    cold = many_classes.quietly(many_classes.quick_model(**parameters), X, y)
+    assert objective(model) > objective(cold) - 1e-2
+    many_classes.quietly(model, X, y)
+    assert not verdicts(capsys)
+
+
+@regression.quiet
+def test_a_common_length_scale_of_many_columns_is_reconsidered_with_more_rows():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(600, 105))
+    y = X.sum(axis=1) / 6.0 + 0.1 * rng.normal(size=600)
+    quick = {"n_inducing": 10, "max_iter": 3, "max_reselections": 0}
+    model = SparseGPRegressor("rbf", warm_start=True, **quick).fit(X[:300], y[:300])
+    assert np.ndim(model.kernel_.k2.length_scale) == 0
+    # By default a kernel has a length scale for each of so many columns if there are 525 rows.
+    common = deepcopy(model)
+    common._choice_weight = 600.0
+    assert np.ndim(common.fit(X, y).kernel_.k2.length_scale) == 0
+    assert objective(model.fit(X, y)) >= objective(common)
