@@ -126,8 +126,12 @@ class ClassPredictions(LatentPredictions, ClassifierMixin):
         of each of them. The interval is wide far from the data, and narrow where there are many
         rows, even if their labels are noisy. In simulations its coverage of the true probability
         was close to `coverage` for the Bernoulli likelihoods and "softmax", and too low for
-        "logistic-softmax" and "dirichlet". The cut points of "ordinal-logit" are taken as known,
-        unless ``hyperparameters="average"``, so its coverage is too low.
+        "logistic-softmax" and "dirichlet".
+
+        Hyperparameters, and the cut points of "ordinal-logit", are taken as known unless
+        ``hyperparameters="average"``. With few rows or few events the coverage is then too low:
+        with ten events in 500 rows, intervals for 0.9 contained 0.82 of the true probabilities,
+        and 0.90 of them with the average.
 
         Parameters
         ----------
