@@ -48,8 +48,12 @@ class Starts(NamedTuple):
         best value itself, not at the end of a run on a part of the rows.
     ``run``
         The `Run` from the only value if it has begun on a part of the rows, else None.
+    ``own``
+        Further values from which the model is fitted, too, unless they are not expected to come
+        near the best fit.
     ``restarts``
-        Further values; the model is fitted from each of them.
+        Values from which searches run to their end, after everything else, so that they cannot
+        lower the objective.
     ``fallbacks``
         Values from which the model is fitted only if no other fit is better than a constant
         function.
@@ -64,6 +68,7 @@ class Starts(NamedTuple):
     values: list
     points: InducingPoints | None = None
     run: Run | None = None
+    own: list | tuple = ()
     restarts: list | tuple = ()
     fallbacks: list | tuple = ()
     simpler: list | tuple = ()
@@ -152,11 +157,12 @@ class _Fit:
     def fit(self):
         """Fit from the starts."""
         needed, others = self.ranking()
-        restarts, fallbacks = map(Run, self.starts.restarts), map(Run, self.starts.fallbacks)
-        self.try_runs([*needed, *restarts], [*others, *fallbacks])
+        own, fallbacks = map(Run, self.starts.own), map(Run, self.starts.fallbacks)
+        self.try_runs([*needed, *own], [*others, *fallbacks])
         self.try_pruned_columns()
         self.try_simpler()
         self.try_constant(needed[0].theta)
+        self.try_restarts()
 
     def ranking(self):
         """Return the `Ranking` of the values; with first points, its runs have not begun."""
@@ -181,10 +187,20 @@ class _Fit:
             self.try_run(run, points, k < len(needed))
             points = None
 
-    def try_run(self, run, points, is_needed):
+    def try_restarts(self):
+        """Fit from each of the restarts, to the end."""
+        before = self.result
+        for theta in self.starts.restarts:
+            if self.progress.stopped:
+                return
+            self.try_run(Run(theta), None, is_needed=True, ends_early=False)
+        if self.result is not before:
+            self.try_pruned_columns()
+
+    def try_run(self, run, points, is_needed, ends_early=True):
         """Continue a `Run`. If that finds a constant, fit from its start with L-BFGS-B.
 
-        Unless the run `is_needed`, this follows only if it fails.
+        Unless the run `is_needed`, this follows only if it fails. For `ends_early` see `try_start`.
         """
         settings = self.settings
         if settings.max_iter and len(run.theta):
@@ -192,16 +208,20 @@ class _Fit:
                 run = run_on_subsets(self.model, run, self.selector, settings)
             start = run.start_on(self.model)
             hessian = measured_hessian(self.model, run, self.selector, settings) or start.hessian
-            found = self.try_start(start._replace(hessian=hessian, points=points))
+            found = self.try_start(start._replace(hessian=hessian, points=points), ends_early)
             is_last = not is_needed or settings.progress.stopped
             if found is not None and (is_last or not self.model.is_trivial(found.best)):
                 return
-        self.try_start(Start(run.theta, points=points))
+        self.try_start(Start(run.theta, points=points), ends_early)
 
-    def try_start(self, start):
-        """Return the `FitResult` from a start, or None if it fails. Keep the best one."""
+    def try_start(self, start, ends_early=True):
+        """Return the `FitResult` from a start, or None if it fails. Keep the best one.
+
+        A search that `ends_early` does so if it is not expected to come near the best so far.
+        """
         try:
-            to_beat = -np.inf if self.result is None else self.result.best.objective
+            is_first = self.result is None or not ends_early
+            to_beat = -np.inf if is_first else self.result.best.objective
             found = fit_from(self.model, start, self.selector, self.settings, to_beat)
         except LinAlgError as error:
             self.failure = error.with_traceback(None)

@@ -1,7 +1,9 @@
 """Start values of the search, and the prior for a part of the rows."""
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
+from sparsegpc._core.models.periodic_deviations import constant_deviations, likely_periods
 from sparsegpc._core.models.prior import NormalPrior
 from sparsegpc.kernels import MainEffects
 
@@ -44,6 +46,58 @@ def start_values(hyperparameters, spread):
     return starts + _unlike(starts, candidates, hyperparameters.bounds)
 
 
+def function_starts(hyperparameters, spread, model):
+    """Return start values of theta for f: `start_values`, likely periods and a nearly linear f."""
+    starts = start_values(hyperparameters, spread)
+    others = _period_starts(hyperparameters, spread, model) + _linear_starts(hyperparameters, spread)
+    return starts + _unlike(starts, others, hyperparameters.bounds)
+
+
+def _linear_starts(hyperparameters, spread):
+    """Return the start of a nearly linear function with little noise, if there is a variance.
+
+    With many columns a search from other starts may not reach its long length scales and its large
+    variance.
+    """
+    places = _variances(hyperparameters)
+    if not places:
+        return []
+    theta = _with_lengths(hyperparameters, spread, NEARLY_LINEAR) + hyperparameters.to_little_noise
+    # The slopes stay what they are with the typical length scales.
+    theta[places] += 2.0 * np.log(NEARLY_LINEAR)
+    return [theta]
+
+
+def _period_starts(hyperparameters, spread, model):
+    """Return start values with the periods of the deviations from a constant function.
+
+    Only kernels that see a single varying column have such periods. If several kernels see the same
+    column, each start gives them different ones.
+    """
+    varying = [
+        [column for column in entry.period_of if spread.varies[column]]
+        for entry in hyperparameters.entries
+    ]
+    places = [k for k, columns in enumerate(varying) if len(columns) == 1]
+    if not places:
+        return []
+    theta, bounds = _with_lengths(hyperparameters, spread), hyperparameters.bounds
+    try:
+        X, deviations = constant_deviations(model, theta, bounds)
+    except LinAlgError:
+        # The other start values remain.
+        return []
+    periods = [likely_periods(X[:, varying[k][0]], deviations, *np.exp(bounds[k])) for k in places]
+    starts = []
+    for first in range(max(map(len, periods))):
+        start = theta.copy()
+        for turn, (k, found) in enumerate(zip(places, periods, strict=True)):
+            if found:
+                start[k] = np.log(found[(first + turn) % len(found)])
+        starts.append(start)
+    return starts
+
+
 def _unlike(given, candidates, bounds):
     """Clip candidates to the bounds, and leave out those near a given theta or another one."""
     found = []
@@ -57,11 +111,11 @@ def _unlike(given, candidates, bounds):
 def summand_starts(hyperparameters, spread, model, places):
     """Return start values of theta at which a single summand of the kernel matters.
 
-    They are those of `start_values`, with the other summands at the smallest variance that their
+    They are those of `function_starts`, with the other summands at the smallest variance that their
     bounds admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the
     indices of its hyperparameters.
     """
-    starts, found = start_values(hyperparameters, spread), []
+    starts, found = function_starts(hyperparameters, spread, model), []
     kernel, rows = model.kernel, model.some_rows()
     bounds = hyperparameters.bounds[: kernel.n_params]
     for own in places:
@@ -102,7 +156,7 @@ def lengths_by_column(hyperparameters, spread):
     length scale is that of a single column.
     """
     found = {}
-    for k, (_, column, effect) in enumerate(hyperparameters.entries):
+    for k, (_, column, effect, _) in enumerate(hyperparameters.entries):
         if column == "all" and len(spread.varies) == 1:
             column = 0
         if isinstance(column, int) and spread.varies[column] and not effect:
@@ -114,7 +168,7 @@ def effect_lengths(hyperparameters):
     """Return a dict from the index in theta of each main effect's length scale to its column."""
     return {
         k: column
-        for k, (_, column, effect) in enumerate(hyperparameters.entries)
+        for k, (_, column, effect, _) in enumerate(hyperparameters.entries)
         if effect is MainEffects and isinstance(column, int)
     }
 
@@ -131,22 +185,6 @@ def group_starts(hyperparameters, spread, theta, group):
         k, length = own[column], np.log(distance)
         alone[k], added[k] = length, np.minimum(added[k], length)
     return _unlike([theta], [alone, added], hyperparameters.bounds)
-
-
-def function_starts(hyperparameters, spread):
-    """Return start values of theta for f: `start_values`, and one of a nearly linear function.
-
-    The latter has little noise. With many columns a search from the others may not reach its long
-    length scales and its large variance.
-    """
-    starts, places = start_values(hyperparameters, spread), _variances(hyperparameters)
-    if not places:
-        return starts
-    theta = _with_lengths(hyperparameters, spread, NEARLY_LINEAR)
-    # The slopes stay what they are with the typical length scales.
-    theta[places] += 2.0 * np.log(NEARLY_LINEAR)
-    linear = theta + hyperparameters.to_little_noise
-    return starts + _unlike(starts, [linear], hyperparameters.bounds)
 
 
 def steep_starts(hyperparameters, spread, slope_variance):

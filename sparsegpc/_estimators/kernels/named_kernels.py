@@ -172,7 +172,7 @@ def _entries_by_column(hyperparameters):
     otherwise they are variances of main effects.
     """
     parts = {}
-    for index, (name, own_column, effect) in enumerate(hyperparameters.entries):
+    for index, (name, own_column, effect, _) in enumerate(hyperparameters.entries):
         part, _, label = name.partition("[")
         are_lengths = own_column is not None
         if label and (are_lengths or effect is MainEffects):

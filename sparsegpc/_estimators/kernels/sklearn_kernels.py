@@ -48,7 +48,7 @@ class _Parameters:
     def __init__(self):
         self.values, self.free, self.entries = [], [], []
 
-    def add(self, kernel, prefix, name, columns=(None,)):
+    def add(self, kernel, prefix, name, columns=(None,), period_of=()):
         given = getattr(kernel, name)
         shape = () if len(columns) == 1 else (len(columns),)
         numbers = _as_numbers(given)
@@ -74,7 +74,7 @@ class _Parameters:
                 label = f"[{column if numbered else place}]" if numbered or shape else ""
                 column = column if name == "length_scale" else None
                 effect = type(kernel) if type(kernel) in ADDITIVE else None
-                self.entries.append(Entry(f"{prefix}{name}{label}", column, effect))
+                self.entries.append(Entry(f"{prefix}{name}{label}", column, effect, period_of))
 
 
 def adapt_kernel(kernel, n_features, *, refuse_white=None):
@@ -180,7 +180,7 @@ def _translate(kernel, prefix, seen, parameters):
         return families.DotProduct()
     if kind is sk.ExpSineSquared:
         parameters.add(kernel, prefix, "length_scale")
-        parameters.add(kernel, prefix, "periodicity")
+        parameters.add(kernel, prefix, "periodicity", period_of=seen.columns)
         return families.ExpSineSquared()
     if kind is sk.RationalQuadratic:
         parameters.add(kernel, prefix, "alpha")

@@ -75,8 +75,9 @@ class PointGrowth:
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        usual = function_starts(problem.hyperparameters, problem.spread)
-        given = usual if values is None else values
+        given = values
+        if given is None:
+            given = function_starts(problem.hyperparameters, problem.spread, problem.model)
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))
         if not few.beats_constant(needed[0]):

@@ -26,13 +26,15 @@ def fit_problem(problem, selector, starts):
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
     values, restarts = [hyperparameters.theta], []
     if problem.learns:
-        values, restarts = function_starts(hyperparameters, problem.spread), _restarts(problem)
+        values = function_starts(hyperparameters, problem.spread, problem.model)
+        restarts = _restarts(problem)
     if starts is None:
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
         starts = Starts(
             values,
-            restarts=[*values[: int(is_own)], *restarts],
+            own=values[: int(is_own)],
+            restarts=restarts,
             simpler=simpler_starts(problem),
             columns=_columns(problem),
         )

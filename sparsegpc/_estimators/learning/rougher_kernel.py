@@ -74,7 +74,7 @@ def _refitted(rougher, smooth, longer, n_points, needed):
     is `needed`.
     """
     hyperparameters, theta = rougher.hyperparameters, smooth.best.theta.copy()
-    for k, (_, column, effect) in enumerate(hyperparameters.entries):
+    for k, (_, column, effect, _) in enumerate(hyperparameters.entries):
         if column is not None and effect is None:
             theta[k] += np.log(longer)
     theta = np.clip(theta, *hyperparameters.bounds.T)

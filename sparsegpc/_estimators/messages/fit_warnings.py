@@ -272,7 +272,7 @@ def _describe_limits(problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, hyperparameters, estimator = [], problem.hyperparameters, problem.estimator
     for k, side in hyperparameters.at_limits(best):
-        name, column, effect = hyperparameters.entries[k]
+        name, column, effect, _ = hyperparameters.entries[k]
         if effect and side == ("lower" if column is None else "upper"):
             # A column that has no effect of its own ends here, as it should.
             continue
@@ -281,6 +281,9 @@ def _describe_limits(problem, best):
             continue
         if problem.choice.is_named and name.endswith("constant_value") and side == "lower":
             # So is what the kernel describes: all of f, or what effects of columns leave.
+            continue
+        if problem.model.fit_prior_mean and name.endswith("sigma_0") and side == "lower":
+            # The learned prior mean is the offset of a DotProduct.
             continue
         if isinstance(column, int) and side == "upper":
             meaning = f"{column_name(estimator, column)} looks irrelevant"

@@ -92,7 +92,7 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     hyperparameters, spread = first.hyperparameters, first.spread
-    starts = Starts(function_starts(hyperparameters, spread))
+    starts = Starts(function_starts(hyperparameters, spread, first.model))
     selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,

@@ -8,6 +8,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.helpers import SLACK, inputs_of
 from tests.core.learning.fit_cases import (
@@ -214,3 +215,18 @@ def test_weight_scales_the_data_and_not_the_stopping():
     result = learn(double)
     assert result.best.objective > 2.0 * constant_log_likelihood(y)
     assert result.best.objective < learn(plain).best.objective
+
+
+def test_searches_from_restarts_end_no_earlier_because_of_what_was_found(monkeypatch):
+    """They come last, so that they change nothing but the best result."""
+    seen = []
+
+    def recorded(model, start, selector, settings, to_beat=-np.inf):
+        seen.append((start.theta, to_beat))
+        return fit_from(model, start, selector, settings, to_beat)
+
+    monkeypatch.setattr("sparsegpc._core.learning.fit.fit_from", recorded)
+    restart = np.log([5.0, 0.3])
+    learn(make_model(), [START, np.log([3.0, 0.5])], restarts=[restart])
+    np.testing.assert_array_equal(seen[-1][0], restart)
+    assert seen[-1][1] == -np.inf

@@ -239,7 +239,7 @@ def test_one_start_is_nearly_linear_with_the_slopes_of_the_others(rng):
     X = rng.randn(40, 6) * 2.0
     adapted = adapt_kernel(ConstantKernel(2.0) * RBF(1.0), 6)
     spread = measure_spread(X, np.ones(40))
-    *others, linear = function_starts(adapted, spread)
+    *others, linear = function_starts(adapted, spread, None)
     assert_array_equal(others, start_values(adapted, spread))
     longest = np.exp(others[1])
     assert_allclose(np.exp(linear) / longest, [NEARLY_LINEAR**2, NEARLY_LINEAR])
@@ -255,7 +255,7 @@ def test_one_start_is_nearly_linear_with_the_slopes_of_the_others(rng):
 
 def test_without_a_variance_there_is_no_nearly_linear_start(rng):
     adapted, spread = adapt_kernel(RBF(1.0), 2), measure_spread(rng.randn(20, 2), np.ones(20))
-    assert_array_equal(function_starts(adapted, spread), start_values(adapted, spread))
+    assert_array_equal(function_starts(adapted, spread, None), start_values(adapted, spread))
 
 
 # Starts for a function of a few columns
