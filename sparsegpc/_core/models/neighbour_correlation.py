@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
@@ -35,15 +36,22 @@ def neighbour_correlation(model, evaluation):
     The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
     sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
     divided by the noise variance. The neighbour of a row is that with the highest prior correlation
-    of f. Cost an element of the kernel matrix for each of `CHOSEN_ROWS` rows and each candidate.
+    of f. Under a wrong period this may be a remote row, so if correlations need not fall with the
+    distance, the nearest row counts as well, and the higher correlation is returned. Cost an
+    element of the kernel matrix for each of `CHOSEN_ROWS` rows and each candidate.
     """
     X, candidates = distinct_rows(model, evaluation, MOST_CANDIDATES)
     chosen = spaced_rows(candidates, CHOSEN_ROWS)
-    neighbours = _nearest_rows(model, evaluation.theta, X, chosen)
+    kinds = [_nearest_rows(_prior_correlation(model, evaluation.theta, X), chosen)]
+    if not model.kernel.falls_with_distance:
+        kinds.append(_nearest_rows(_nearness(X), chosen))
     here = row_deviations(evaluation, X[chosen], candidates[chosen])
-    there = row_deviations(evaluation, X[neighbours], candidates[neighbours])
-    # Where nothing deviates from the mean, there is no correlation.
-    value = float((here * there).sum()) / max(float((here**2).sum()), TINY)
+    values = []
+    for neighbours in kinds:
+        there = row_deviations(evaluation, X[neighbours], candidates[neighbours])
+        # Where nothing deviates from the mean, there is no correlation.
+        values.append(float((here * there).sum()) / max(float((here**2).sum()), TINY))
+    value = max(values)
     size = deviation_size(evaluation, here, candidates[chosen])
     return NeighbourCorrelation(value, len(chosen), size)
 
@@ -82,14 +90,32 @@ def row_deviations(evaluation, X, places):
     return np.stack([s.shift[places] - s.precision[places] * m for s, m in pairs])
 
 
-def _nearest_rows(model, theta, X, chosen):
-    """Return for each of the `chosen` rows of X another row with the highest prior correlation."""
+def _prior_correlation(model, theta, X):
+    """Return the function of some indices of rows that returns their prior correlation with X.
+
+    The result (n, N) is divided by a number for each row.
+    """
     kernel, theta = model.kernel, model.kernel_theta(theta)
     deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
+    return lambda rows: kernel.value(theta, X[rows], X) / deviation
+
+
+def _nearness(X):
+    """Return the function of some indices of rows that returns minus their distances from X.
+
+    The columns have variance one.
+    """
+    deviation = X.std(axis=0)
+    scaled = X[:, deviation > 0.0] / deviation[deviation > 0.0]
+    return lambda rows: -cdist(scaled[rows], scaled)
+
+
+def _nearest_rows(similarity, chosen):
+    """Return for each of the `chosen` rows another row with the highest similarity."""
     nearest = []
     for start in range(0, len(chosen), BLOCK_ROWS):
         rows = chosen[start : start + BLOCK_ROWS]
-        correlation = kernel.value(theta, X[rows], X) / deviation
-        correlation[np.arange(len(rows)), rows] = -np.inf
-        nearest.append(correlation.argmax(axis=1))
+        values = similarity(rows)
+        values[np.arange(len(rows)), rows] = -np.inf
+        nearest.append(values.argmax(axis=1))
     return np.concatenate(nearest)
