@@ -49,7 +49,8 @@ def start_values(hyperparameters, spread):
 def function_starts(hyperparameters, spread, model):
     """Return start values of theta for f: `start_values`, likely periods and a nearly linear f."""
     starts = start_values(hyperparameters, spread)
-    others = _period_starts(hyperparameters, spread, model) + _linear_starts(hyperparameters, spread)
+    others = _period_starts(hyperparameters, spread, model)
+    others += _linear_starts(hyperparameters, spread)
     return starts + _unlike(starts, others, hyperparameters.bounds)
 
 
