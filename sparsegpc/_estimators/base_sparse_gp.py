@@ -76,7 +76,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         Whether to add :class:`sparsegpc.kernels.MainEffects`, a function of each single column, to
         a kernel by name. They help where columns have strong effects of their own, and make each
         evaluation of the bound about twice as expensive. "auto" adds them if that raises the bound
-        by more than half of log N nats on N distinct rows, a part if there are many:
+        by more than half of log N nats on N rows, a part if there are many:
         :ref:`user guide <kernels-effects>`. It leaves them out if `kernel` is an object, if more
         than 100 columns vary, and with ``optimizer=None``. With a single column they have no
         effect.
@@ -133,7 +133,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         "bfgs" learns the hyperparameters within their bounds, by quasi-Newton steps on the bound's
         gradient. None keeps their start values or, with `warm_start`, those of the last fit.
     n_restarts_optimizer : int, default=0
-        Number of further runs, each from hyperparameters drawn log-uniformly within their bounds.
+        Number of further searches, each from hyperparameters drawn log-uniformly within their
+        bounds. They follow all others, run to their end, and never lower the objective.
     max_iter : int, default=100
         Maximum number of optimiser steps for each choice of inducing points; with many rows, the
         search from the best choice may take as many again.

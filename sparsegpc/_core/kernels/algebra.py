@@ -18,7 +18,7 @@ class _Pair:
         self.left, self.right = left, right
         self.n_params = left.n_params + right.n_params
         self.n_arrays = left.n_arrays + right.n_arrays
-        self.falls_with_distance = left.falls_with_distance and right.falls_with_distance
+        self.is_local = left.is_local and right.is_local
 
     def _split(self, params):
         return params[: self.left.n_params], params[self.left.n_params :]
@@ -141,7 +141,7 @@ class OnColumns:
     def __init__(self, kernel, columns):
         self.kernel, self.columns = kernel, np.array(columns)
         self.n_params, self.n_arrays = kernel.n_params, kernel.n_arrays
-        self.falls_with_distance = kernel.falls_with_distance
+        self.is_local = kernel.is_local
 
     def evaluate(self, params, Z, X):
         K, inner = self.kernel.evaluate(params, self._part(Z), self._part(X))
@@ -175,7 +175,7 @@ class FiniteDifferenceKernel:
     """
 
     n_arrays = 0
-    falls_with_distance = False
+    is_local = False
 
     def __init__(self, value, diag, n_params, name):
         self.value, self.diag, self.n_params = value, diag, n_params
@@ -218,7 +218,7 @@ class FreeKernel:
         self.kernel, self.params, self.free = kernel, params, free
         self.n_params = int(np.sum(free))
         self.n_arrays = kernel.n_arrays
-        self.falls_with_distance = kernel.falls_with_distance
+        self.is_local = kernel.is_local
 
     def _params(self, theta):
         params = self.params.copy()

@@ -8,8 +8,8 @@ logarithms; a sum or product has the parameters of its left child, then those of
 K; the pullback returns ``(dF/dparams, dF/dZ)``, the second None unless `wrt_Z` is true. No array is
 larger than (M, N) or (N, D). ``diag(params, X)`` returns :math:`k(x_n, x_n)`, and
 ``diag_pullback(params, X, adjoint)`` its contraction w.r.t. the parameters. ``n_arrays`` is the
-number of (M, N) arrays that a pullback keeps in memory. ``falls_with_distance`` tells whether rows
-are never more correlated than rows that are nearer to each other.
+number of (M, N) arrays that a pullback keeps in memory. ``is_local`` tells whether rows with
+a high correlation are near each other.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ class Constant:
 
     n_params = 1
     n_arrays = 0
-    falls_with_distance = True
+    is_local = True
 
     def evaluate(self, params, Z, X):
         value = np.exp(params[0])
@@ -52,7 +52,7 @@ class Stationary:
     """
 
     n_extra = 0
-    falls_with_distance = True
+    is_local = True
 
     def __init__(self, n_length_scales=1):
         self.n_length_scales = n_length_scales
@@ -219,7 +219,7 @@ class ExpSineSquared(Stationary):
     n_extra = 2
     # The period may be short beside the range of the columns.
     far_squared = None
-    falls_with_distance = False
+    is_local = False
 
     def __init__(self):
         super().__init__(0)
@@ -251,7 +251,7 @@ class DotProduct:
 
     n_params = 1
     n_arrays = 0
-    falls_with_distance = False
+    is_local = False
 
     def evaluate(self, params, Z, X):
         offset = np.exp(2.0 * params[0])

@@ -59,7 +59,7 @@ class MainEffects:
     """
 
     n_arrays = 0
-    falls_with_distance = True
+    is_local = True
 
     def __init__(self, n_length_scales=1, n_variances=1):
         self.n_length_scales, self.n_variances = n_length_scales, n_variances

@@ -32,7 +32,7 @@ class OrthogonalAdditive:
     """
 
     n_arrays = 0
-    falls_with_distance = True
+    is_local = True
 
     def __init__(self, n_length_scales=1, order=2, mean=0.0, deviation=1.0):
         self.n_length_scales, self.order = n_length_scales, order

@@ -155,7 +155,7 @@ class _Fit:
             return
 
     def fit(self):
-        """Fit from the starts."""
+        """Fit from the starts. If all of them fail, the last error is raised."""
         needed, others = self.ranking()
         own, fallbacks = map(Run, self.starts.own), map(Run, self.starts.fallbacks)
         self.try_runs([*needed, *own], [*others, *fallbacks])
@@ -163,6 +163,8 @@ class _Fit:
         self.try_simpler()
         self.try_constant(needed[0].theta)
         self.try_restarts()
+        if self.result is None:
+            raise self.failure
 
     def ranking(self):
         """Return the `Ranking` of the values; with first points, its runs have not begun."""
@@ -220,8 +222,8 @@ class _Fit:
         A search that `ends_early` does so if it is not expected to come near the best so far.
         """
         try:
-            is_first = self.result is None or not ends_early
-            to_beat = -np.inf if is_first else self.result.best.objective
+            has_rival = ends_early and self.result is not None
+            to_beat = self.result.best.objective if has_rival else -np.inf
             found = fit_from(self.model, start, self.selector, self.settings, to_beat)
         except LinAlgError as error:
             self.failure = error.with_traceback(None)
@@ -255,16 +257,13 @@ class _Fit:
     def try_constant(self, theta):
         """Fit from a nearly constant f if the best fit is worse than a constant function.
 
-        The start is near the best theta so far, or near `theta` if there is no fit yet. If every
-        start failed, the last error is raised.
+        The start is near the best theta so far, or near `theta` if there is no fit yet.
         """
         model, found = self.model, self.result
         may_fit = self.settings.max_iter > 0 and not self.progress.stopped
         if may_fit and (found is None or not found.best.objective >= model.constant_bound()):
             near = theta if found is None else found.best.theta
             self.try_start(Start(model.constant_theta(near, self.settings.bounds)))
-        if self.result is None:
-            raise self.failure
 
     def move_points(self, pairs=None):
         """Maximise the bound over the locations of the points and theta, from the best fit.

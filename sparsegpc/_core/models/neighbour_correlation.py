@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
@@ -43,7 +42,7 @@ def neighbour_correlation(model, evaluation):
     X, candidates = distinct_rows(model, evaluation, MOST_CANDIDATES)
     chosen = spaced_rows(candidates, CHOSEN_ROWS)
     kinds = [_nearest_rows(_prior_correlation(model, evaluation.theta, X), chosen)]
-    if not model.kernel.falls_with_distance:
+    if not model.kernel.is_local:
         kinds.append(_nearest_rows(_nearness(X), chosen))
     here = row_deviations(evaluation, X[chosen], candidates[chosen])
     values = []
@@ -101,13 +100,16 @@ def _prior_correlation(model, theta, X):
 
 
 def _nearness(X):
-    """Return the function of some indices of rows that returns minus their distances from X.
+    """Return the function of some indices of rows that returns how near they are to X, (n, N).
 
-    The columns have variance one.
+    It is minus half of the squared distance, up to a constant for each row, where the columns have
+    variance one.
     """
     deviation = X.std(axis=0)
-    scaled = X[:, deviation > 0.0] / deviation[deviation > 0.0]
-    return lambda rows: -cdist(scaled[rows], scaled)
+    varies = deviation > 0.0
+    scaled = (X[:, varies] - X[:, varies].mean(axis=0)) / deviation[varies]
+    half_square = 0.5 * (scaled**2).sum(axis=1)
+    return lambda rows: scaled[rows] @ scaled.T - half_square
 
 
 def _nearest_rows(similarity, chosen):

@@ -10,11 +10,19 @@ import numpy as np
 from scipy.fft import next_fast_len, rfft
 
 from sparsegpc._core.models.neighbour_correlation import row_deviations
-from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.selection.selectors import InducingPoints
 
 # Number of periods, and of rows that tell them.
 N_PERIODS, MOST_ROWS = 4, 10_000
+# Values count as the same if they are nearer to each other than this fraction of the mean gap.
+SAME = 0.1
+# The power counts times this power of the period. Of several periods with about the same power the
+# longest may be real, and the others are aliases: one more or less of it from reading to reading.
+PREFERENCE = 0.03
+# Further periods must have a power of this multiple of log n times the mean of n frequencies. Noise
+# reaches about half of it.
+LEAST_POWER = 2.0
 # Each peak of the periodogram spans about this many frequencies.
 OVERSAMPLING = 8
 # Bins for each of the shortest periods, and the most bins along the column.
@@ -22,12 +30,16 @@ BINS_PER_PERIOD, MOST_BINS = 4, 2**17
 
 
 def constant_deviations(model, theta, bounds):
-    """Return some rows X (n, D) and their deviations (K, n) from a nearly constant function.
+    """Return random rows X (n, D) and their deviations (K, n) from a nearly constant function.
 
-    The hyperparameters are those nearest to `theta`, within `bounds` (P, 2), at which f is nearly
-    constant. Raises `LinAlgError` if the bound cannot be computed there.
+    Evenly spaced rows would show other periods than all rows. The hyperparameters are those nearest
+    to `theta`, within `bounds` (P, 2), at which f is nearly constant. Raises `LinAlgError` if the
+    bound cannot be computed there.
     """
-    part = model.subset(spaced_rows(model.weight, MOST_ROWS))
+    part, n_rows = model, len(model.weight)
+    if n_rows > MOST_ROWS:
+        rows = np.random.RandomState(0).choice(n_rows, MOST_ROWS, replace=False)
+        part = model.subset(np.sort(rows))
     theta = part.constant_theta(theta, bounds)
     # Another number of points would hardly change a constant.
     points = part.with_noise_points(InducingPoints(part.X[:1]), theta)
@@ -35,18 +47,25 @@ def constant_deviations(model, theta, bounds):
     return part.X[:], row_deviations(found, part.X[:], slice(None))
 
 
-def likely_periods(x, deviations, lowest=0.0, highest=np.inf):
+def likely_periods(x, deviations, lowest=0.0, highest=np.inf, share=1.0):
     """Return up to `N_PERIODS` periods of deviations (K, n) along a column x (n,), the first first.
 
-    They are between twice the median distance of neighbouring values and the range of the column,
-    and between `lowest` and `highest`. There may be none.
+    They are between twice the typical distance of neighbouring values and the range of the column,
+    and between `lowest` and `highest`. There may be none, and all but the first are clear of noise.
+    `share` is the fraction of all rows that these random ones are.
     """
     values = np.unique(x)
-    if len(values) < 2:
-        return []
     extent = values[-1] - values[0]
-    shortest = max(2.0 * float(np.median(np.diff(values))), BINS_PER_PERIOD * extent / MOST_BINS)
+    gaps = np.diff(values)
+    # Values that are nearly the same, such as two readings within a minute each day, say nothing of
+    # periods as short as that.
+    gaps = gaps[gaps > SAME * extent / len(values)]
+    shortest = 2.0 * share * float(np.median(gaps)) if len(gaps) else 0.0
+    shortest = max(shortest, BINS_PER_PERIOD * extent / MOST_BINS)
     width = shortest / BINS_PER_PERIOD
+    if not width > TINY:
+        return []
+    deviations = deviations / max(float(np.abs(deviations).max()), TINY)
     places = ((x - values[0]) / width).astype(np.intp)
     n_places = next_fast_len(OVERSAMPLING * (int(places.max()) + 1), real=True)
     periods = n_places * width / np.maximum(np.arange(n_places // 2 + 1), 0.5)
@@ -57,9 +76,14 @@ def likely_periods(x, deviations, lowest=0.0, highest=np.inf):
         explained = np.column_stack(basis)
         coefficients = np.linalg.lstsq(explained, deviations.T, rcond=None)[0]
         rest = deviations - (explained @ coefficients).T
-        sums = [np.bincount(places, each, minlength=n_places) for each in rest]
-        power = (np.abs(rfft(sums)[:, allowed]) ** 2).sum(axis=0)
-        found.append(float(periods[allowed[power.argmax()]]))
+        power = np.zeros(len(allowed))
+        for each in rest:
+            sums = np.bincount(places, each, minlength=n_places)
+            power += np.abs(rfft(sums)[allowed]) ** 2
+        if found and power.max() < LEAST_POWER * np.log(len(power)) * power.mean():
+            break
+        best = (power * periods[allowed] ** PREFERENCE).argmax()
+        found.append(float(periods[allowed[best]]))
         phase = 2.0 * np.pi * (x - values[0]) / found[-1]
         basis += [np.cos(phase), np.sin(phase)]
     return found

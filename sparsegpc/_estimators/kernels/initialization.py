@@ -49,19 +49,20 @@ def start_values(hyperparameters, spread):
 def function_starts(hyperparameters, spread, model):
     """Return start values of theta for f: `start_values`, likely periods and a nearly linear f."""
     starts = start_values(hyperparameters, spread)
-    others = _period_starts(hyperparameters, spread, model)
-    others += _linear_starts(hyperparameters, spread)
-    return starts + _unlike(starts, others, hyperparameters.bounds)
+    starts += _unlike(starts, _linear_starts(hyperparameters, spread), hyperparameters.bounds)
+    # A period that is slightly different may lie beyond a valley of the bound.
+    return starts + _period_starts(hyperparameters, spread, model)
 
 
 def _linear_starts(hyperparameters, spread):
-    """Return the start of a nearly linear function with little noise, if there is a variance.
+    """Return the start of a nearly linear function with little noise, for one variance of f.
 
     With many columns a search from other starts may not reach its long length scales and its large
     variance.
     """
     places = _variances(hyperparameters)
-    if not places:
+    # Of other kernels it is not known what a variance multiplies.
+    if len(places) != 1 or all(column is None for column in hyperparameters.columns):
         return []
     theta = _with_lengths(hyperparameters, spread, NEARLY_LINEAR) + hyperparameters.to_little_noise
     # The slopes stay what they are with the typical length scales.
@@ -88,14 +89,17 @@ def _period_starts(hyperparameters, spread, model):
     except LinAlgError:
         # The other start values remain.
         return []
-    periods = [likely_periods(X[:, varying[k][0]], deviations, *np.exp(bounds[k])) for k in places]
+    share = len(X) / len(model.weight)
+    periods = [
+        likely_periods(X[:, varying[k][0]], deviations, *np.exp(bounds[k]), share) for k in places
+    ]
     starts = []
     for first in range(max(map(len, periods))):
         start = theta.copy()
         for turn, (k, found) in enumerate(zip(places, periods, strict=True)):
             if found:
                 start[k] = np.log(found[(first + turn) % len(found)])
-        starts.append(start)
+        starts.append(np.clip(start, *bounds.T))
     return starts
 
 
@@ -157,10 +161,10 @@ def lengths_by_column(hyperparameters, spread):
     length scale is that of a single column.
     """
     found = {}
-    for k, (_, column, effect, _) in enumerate(hyperparameters.entries):
-        if column == "all" and len(spread.varies) == 1:
-            column = 0
-        if isinstance(column, int) and spread.varies[column] and not effect:
+    for k, entry in enumerate(hyperparameters.entries):
+        is_only = entry.column == "all" and len(spread.varies) == 1
+        column = 0 if is_only else entry.column
+        if isinstance(column, int) and spread.varies[column] and not entry.effect:
             found.setdefault(column, []).append(k)
     return found
 
@@ -168,9 +172,9 @@ def lengths_by_column(hyperparameters, spread):
 def effect_lengths(hyperparameters):
     """Return a dict from the index in theta of each main effect's length scale to its column."""
     return {
-        k: column
-        for k, (_, column, effect, _) in enumerate(hyperparameters.entries)
-        if effect is MainEffects and isinstance(column, int)
+        k: entry.column
+        for k, entry in enumerate(hyperparameters.entries)
+        if entry.effect is MainEffects and isinstance(entry.column, int)
     }
 
 

@@ -172,10 +172,10 @@ def _entries_by_column(hyperparameters):
     otherwise they are variances of main effects.
     """
     parts = {}
-    for index, (name, own_column, effect, _) in enumerate(hyperparameters.entries):
-        part, _, label = name.partition("[")
-        are_lengths = own_column is not None
-        if label and (are_lengths or effect is MainEffects):
+    for index, entry in enumerate(hyperparameters.entries):
+        part, _, label = entry.name.partition("[")
+        are_lengths = entry.column is not None
+        if label and (are_lengths or entry.effect is MainEffects):
             indices, _ = parts.setdefault(part, ({}, are_lengths))
             indices[int(label.removesuffix("]"))] = index
     return parts

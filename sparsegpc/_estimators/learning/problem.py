@@ -117,8 +117,8 @@ class Problem(NamedTuple):
     def needed_gain(self):
         """What an addition to the kernel must gain in the objective, in nats: half of log N.
 
-        This is the penalty of the Bayesian information criterion for one parameter, with the number
-        N of distinct rows: copies of a row tell nothing of how f varies.
+        This is the penalty of the Bayesian information criterion for one parameter. Of the N rows,
+        copies that were merged count once: they tell nothing of how f varies.
         """
         return 0.5 * np.log(len(self.model.weight))
 

@@ -74,8 +74,8 @@ def _refitted(rougher, smooth, longer, n_points, needed):
     is `needed`.
     """
     hyperparameters, theta = rougher.hyperparameters, smooth.best.theta.copy()
-    for k, (_, column, effect, _) in enumerate(hyperparameters.entries):
-        if column is not None and effect is None:
+    for k, entry in enumerate(hyperparameters.entries):
+        if entry.column is not None and entry.effect is None:
             theta[k] += np.log(longer)
     theta = np.clip(theta, *hyperparameters.bounds.T)
     hessian = smooth.hessian or typical_hessian(rougher.model, len(theta))

@@ -272,8 +272,9 @@ def _describe_limits(problem, best):
     """Describe the hyperparameters at their bounds, or return an empty string."""
     parts, hyperparameters, estimator = [], problem.hyperparameters, problem.estimator
     for k, side in hyperparameters.at_limits(best):
-        name, column, effect, _ = hyperparameters.entries[k]
-        if effect and side == ("lower" if column is None else "upper"):
+        entry = hyperparameters.entries[k]
+        name, column = entry.name, entry.column
+        if entry.effect and side == ("lower" if column is None else "upper"):
             # A column that has no effect of its own ends here, as it should.
             continue
         if problem.choice.is_named and isinstance(column, int) and side == "upper":

