@@ -20,9 +20,9 @@ SAME = 0.1
 # The power counts times this power of the period. Of several periods with about the same power the
 # longest may be real, and the others are aliases: one more or less of it from reading to reading.
 PREFERENCE = 0.03
-# Further periods must have a power of this multiple of log n times the mean of n frequencies. Noise
-# reaches about half of it.
-LEAST_POWER = 2.0
+# Further periods must have a power of this multiple of log n times the median of n frequencies.
+# Noise reaches about half of it.
+LEAST_POWER = 3.0
 # Each peak of the periodogram spans about this many frequencies.
 OVERSAMPLING = 8
 # Bins for each of the shortest periods, and the most bins along the column.
@@ -80,7 +80,7 @@ def likely_periods(x, deviations, lowest=0.0, highest=np.inf, share=1.0):
         for each in rest:
             sums = np.bincount(places, each, minlength=n_places)
             power += np.abs(rfft(sums)[allowed]) ** 2
-        if found and power.max() < LEAST_POWER * np.log(len(power)) * power.mean():
+        if found and power.max() < LEAST_POWER * np.log(len(power)) * np.median(power):
             break
         best = (power * periods[allowed] ** PREFERENCE).argmax()
         found.append(float(periods[allowed[best]]))
