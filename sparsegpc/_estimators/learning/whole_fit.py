@@ -13,6 +13,7 @@ many fits to ever more rows, this costs as much as a few fits without a warm sta
 """
 
 from numpy.linalg import LinAlgError
+from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._estimators.learning.after_search import (
     with_all_rows,
@@ -44,7 +45,10 @@ def learn_rows(builder, decide):
     fitted, estimator = _learn_without_hidden_noise(builder, decide), builder.estimator
     can_choose = fitted.problem.learns and not fitted.stopped
     if not is_warm(estimator):
-        return fitted._replace(choice_weight=builder.total_weight if can_choose else 0.0)
+        # If nothing is learned, the values of a kernel object are the start that the user wants.
+        is_start = isinstance(estimator.kernel, Kernel) and not fitted.stopped
+        chosen = can_choose or is_start
+        return fitted._replace(choice_weight=builder.total_weight if chosen else 0.0)
     fitted = fitted._replace(choice_weight=estimator._choice_weight)
     if can_choose and builder.total_weight >= GROWTH * estimator._choice_weight:
         return _reconsidered(fitted, builder, decide)

@@ -419,3 +419,12 @@ def test_a_common_length_scale_of_many_columns_is_reconsidered_with_more_rows():
     common._choice_weight = 600.0
     assert np.ndim(common.fit(X, y).kernel_.k2.length_scale) == 0
     assert objective(model.fit(X, y)) >= objective(common)
+
+
+def test_a_search_from_the_values_of_a_kernel_object_stays_near_them():
+    """Without an optimizer the values are kept; the next fit goes on from there only."""
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    y = 2.0 * X[:, 0] + 0.3 * np.sin(40.0 * X[:, 0])
+    model = SparseGPRegressor(1.0 * RBF(1.0), optimizer=None, warm_start=True).fit(X, y)
+    model.set_params(optimizer="bfgs").fit(X, y)
+    assert model.kernel_.k2.length_scale > 0.3
