@@ -24,9 +24,9 @@ from scipy.stats import qmc
 
 # A power of two, for which a Sobol sequence is balanced.
 N_DRAWS = 16
-# The probability beyond the outermost draws of each z. In one coordinate each 16th of the
-# probability has a draw. One that is far out in the tail would have most of the total weight.
-OUTERMOST = 0.25 / N_DRAWS
+# A draw so far out that it should occur once in 1 / OUTERMOST samples would have most of the total
+# weight. Up to MOST_SCRAMBLES scrambles of the sequence are tried to avoid it.
+OUTERMOST, MOST_SCRAMBLES = 0.01, 20
 # Step of the central differences, in units of theta, most of which are logarithms.
 STEP = 0.05
 # Least eigenvalue of the Hessian of -J. Smaller ones mean directions about which the data are
@@ -146,6 +146,12 @@ def _evaluated(model, best, theta):
 
 def _normal_scores(n_params, rng):
     """Return `N_DRAWS` points, shape (S, P), of a low-discrepancy sample of the standard normal."""
-    seed = rng.randint(np.iinfo(np.int32).max)
-    uniform = qmc.Sobol(n_params, scramble=True, seed=seed).random(N_DRAWS)
-    return ndtri(np.clip(uniform, OUTERMOST, 1.0 - OUTERMOST))
+    farthest = -ndtri(OUTERMOST / N_DRAWS)
+    for _ in range(MOST_SCRAMBLES):
+        seed = rng.randint(np.iinfo(np.int32).max)
+        uniform = qmc.Sobol(n_params, scramble=True, seed=seed).random(N_DRAWS)
+        # A Sobol point may have a coordinate 0.
+        z = ndtri(np.maximum(uniform, 1e-12))
+        if np.abs(z).max() < farthest:
+            break
+    return np.clip(z, -farthest, farthest)

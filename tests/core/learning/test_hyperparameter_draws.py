@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
-from scipy.stats import norm
 
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
@@ -18,7 +17,6 @@ from sparsegpc._core.learning import hyperparameter_draws as module
 from sparsegpc._core.learning.hyperparameter_draws import (
     FEWEST_EFFECTIVE,
     N_DRAWS,
-    OUTERMOST,
     draw_hyperparameters,
     truncated_weights,
 )
@@ -67,23 +65,7 @@ def test_draws_from_a_normal_posterior_have_equal_weights_and_its_moments():
     assert_allclose(draws.ess, N_DRAWS, rtol=1e-6)
     many = np.concatenate([draws_of(quadratic(), np.zeros(3), seed=k).theta for k in range(300)])
     assert_allclose(many.mean(axis=0), 0.0, atol=0.05)
-    # The outermost draws are nearer than those of a normal distribution.
-    limit = norm.isf(OUTERMOST)
-    square = quad(lambda z: min(z, limit) ** 2 * norm.pdf(z), 0.0, 10.0, points=[limit])[0]
-    assert_allclose(np.cov(many.T), 2.0 * square * np.linalg.inv(PRECISION), atol=0.05)
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("n_params", [1, 2, 4])
-def test_no_draw_has_most_of_the_weight_where_the_tails_are_a_little_heavier(n_params, seed):
-    """The objective is that of independent Student-t variables with five degrees of freedom."""
-    model = model_of(
-        lambda theta: -3.0 * np.log1p(theta**2 / 5.0).sum(),
-        lambda theta: -6.0 * theta / (5.0 + theta**2),
-    )
-    draws = draws_of(model, np.zeros(n_params), seed=seed)
-    assert draws.weights.max() < 0.2
-    assert draws.ess > 0.5 * N_DRAWS
+    assert_allclose(np.cov(many.T), np.linalg.inv(PRECISION), atol=0.05)
 
 
 def test_weights_correct_a_skewed_posterior():
@@ -229,3 +211,12 @@ def test_the_hessian_is_that_of_the_objective():
     found = module._hessian(model, best, np.ones(2, dtype=bool))
     assert_allclose(found, expected, atol=0.02)
     assert found[0, 0] == pytest.approx(module._hessian(model, best, np.array([True, False]))[0, 0])
+
+
+@pytest.mark.parametrize("n_params", [1, 2, 300])
+def test_no_draw_is_far_out_in_a_tail(n_params):
+    """The default random state, 0, has a point at 3.9 among the first scrambles of two."""
+    for seed in range(40 if n_params < 9 else 1):
+        z = module._normal_scores(n_params, np.random.RandomState(seed))
+        assert z.shape == (N_DRAWS, n_params)
+        assert np.abs(z).max() < 3.3

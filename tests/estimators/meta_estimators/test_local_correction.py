@@ -521,7 +521,7 @@ def test_hyperparameters_are_learned_once_more_for_neighbours():
     """Few points take the function for noise; blocks of rows tell it from noise."""
     X, y = waves(600)
     new, y_new = waves(300, seed=1)
-    estimator = SparseGPRegressor(n_inducing=15, main_effects=False)
+    estimator = SparseGPRegressor(n_inducing=10, main_effects=False)
     model = LocalCorrection(estimator).fit(X, y)
     before = LocalCorrection(estimator, relearn=False).fit(X, y)
     assert set(before.validation_scores_) == {"points", "both", "neighbors"}
