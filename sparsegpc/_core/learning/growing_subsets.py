@@ -7,8 +7,8 @@ all rows needs few iterations. The Hessian for the fit of all rows is measured i
 
 The optimal length scales depend on the numbers of rows and points: with the same number of points,
 they are shorter for fewer rows. With :math:`M \propto \sqrt N` they are closest to those of all
-rows. With very many rows for each point they depend on the points alone, so then
-there are as many as for all rows.
+rows. With very many rows for each point they depend on the points alone, so then there are as many
+as for all rows.
 """
 
 from numpy.linalg import LinAlgError

@@ -113,15 +113,14 @@ def _unlike(given, candidates, bounds):
     return found
 
 
-def summand_starts(hyperparameters, spread, model, places):
+def summand_starts(hyperparameters, starts, model, places):
     """Return start values of theta at which a single summand of the kernel matters.
 
-    They are those of `function_starts`, with the other summands at the smallest variance that their
-    bounds admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the
-    indices of its hyperparameters.
+    They are the given `starts`, with the other summands at the smallest variance that their bounds
+    admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the indices
+    of its hyperparameters.
     """
-    starts, found = function_starts(hyperparameters, spread, model), []
-    kernel, rows = model.kernel, model.some_rows()
+    found, kernel, rows = [], model.kernel, model.some_rows()
     bounds = hyperparameters.bounds[: kernel.n_params]
     for own in places:
         for start in starts:

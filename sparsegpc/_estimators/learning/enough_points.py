@@ -75,14 +75,13 @@ class PointGrowth:
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        given = values
-        if given is None:
-            given = function_starts(problem.hyperparameters, problem.spread, problem.model)
+        usual = function_starts(problem.hyperparameters, problem.spread, problem.model)
+        given = usual if values is None else values
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))
         if not few.beats_constant(needed[0]):
             return values
-        simpler = few.preferred(simpler_starts(problem), needed[0].end.theta)
+        simpler = few.preferred(simpler_starts(problem, usual), needed[0].end.theta)
         if simpler is not None:
             needed = [simpler, *needed]
         self._few_rows, self._best = few, needed[0]

@@ -86,7 +86,7 @@ def _starts(varying, fitted):
     theta = best.theta[:n_kernel]
     values = [np.append(theta, start) for start in noise_starts]
     values += _start_by_column(varying, theta, best.points)
-    if best.objective - model.constant_bound() < np.log(model.total_weight):
+    if best.objective - model.constant_bound() < _needed_gain(model):
         # What f explains may be noise that varies.
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
@@ -110,8 +110,13 @@ def _learned_if_better(varying, starts, fitted):
         DEFAULT: float(before.elbo + problem.offset),
         VARYING: float(after.elbo + problem.offset),
     }
-    is_better = after.objective - before.objective > np.log(problem.model.total_weight)
+    is_better = after.objective - before.objective > _needed_gain(problem.model)
     return other if is_better and not _vanishes(varying.model, after) else None, bounds
+
+
+def _needed_gain(model):
+    """Return what noise that varies must gain in the objective, in nats: log N."""
+    return np.log(model.total_weight)
 
 
 def _vanishes(model, evaluation):

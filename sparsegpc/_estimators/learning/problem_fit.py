@@ -35,7 +35,7 @@ def fit_problem(problem, selector, starts):
             values,
             own=values[: int(is_own)],
             restarts=restarts,
-            simpler=simpler_starts(problem),
+            simpler=simpler_starts(problem, values),
             columns=_columns(problem),
         )
     else:
@@ -73,10 +73,10 @@ def _columns(problem):
     return single_columns(problem.hyperparameters, problem.spread)
 
 
-def simpler_starts(problem):
-    """Return starts at which a single summand of a kernel matters that the user gave."""
+def simpler_starts(problem, starts):
+    """Return `starts` with a single summand that matters, if the user's kernel is a sum."""
     hyperparameters, model = problem.hyperparameters, problem.model
     if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
         return []
     places = summand_places(problem.kernel, hyperparameters.names[: model.kernel.n_params])
-    return summand_starts(hyperparameters, problem.spread, model, places)
+    return summand_starts(hyperparameters, starts, model, places)

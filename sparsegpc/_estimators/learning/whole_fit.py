@@ -43,14 +43,13 @@ def learn_rows(builder, decide):
     noise or the likelihood.
     """
     fitted, estimator = _learn_without_hidden_noise(builder, decide), builder.estimator
-    can_choose = fitted.problem.learns and not fitted.stopped
+    learns, n_rows = fitted.problem.learns, builder.total_weight
     if not is_warm(estimator):
         # If nothing is learned, the values of a kernel object are the start that the user wants.
-        is_start = isinstance(estimator.kernel, Kernel) and not fitted.stopped
-        chosen = can_choose or is_start
-        return fitted._replace(choice_weight=builder.total_weight if chosen else 0.0)
+        is_chosen = learns or isinstance(estimator.kernel, Kernel)
+        return fitted._replace(choice_weight=n_rows if is_chosen and not fitted.stopped else 0.0)
     fitted = fitted._replace(choice_weight=estimator._choice_weight)
-    if can_choose and builder.total_weight >= GROWTH * estimator._choice_weight:
+    if learns and not fitted.stopped and n_rows >= GROWTH * fitted.choice_weight:
         return _reconsidered(fitted, builder, decide)
     return fitted
 

@@ -302,8 +302,9 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     places = summand_places(kernel, hyperparameters.names)
     assert places == [[0, 1], [2, 3, 4], [5]]
     model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
-    starts = summand_starts(hyperparameters, spread, model, places)
-    own = [start[:2] for start in function_starts(hyperparameters, spread, model)]
+    usual = function_starts(hyperparameters, spread, model)
+    starts = summand_starts(hyperparameters, usual, model, places)
+    own = [start[:2] for start in usual]
     firsts = [start for start in starts if start[0] > np.log(1e-5)]
     assert_allclose([start[:2] for start in firsts], own)
     for start in starts:
