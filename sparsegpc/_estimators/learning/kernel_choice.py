@@ -69,11 +69,11 @@ def decide_kernel(builder, allows_transform=True):
         best = _with_tied_lengths(best)
     if tries_transform and not builder.progress.stopped:
         best = _with_transform(best, transform)
-    if may_add:
-        found = _with_main_effects(best, demands_effects)
-        if found is None:
-            return Decision(best.full_problem.with_choice(main_effects=True))
-        best = found
+    # A single column has no effect beside f.
+    if demands_effects and len(problem.spread.deviations) > 1:
+        return _decision_with_effects(best)
+    if may_add and not builder.progress.stopped:
+        best = _with_main_effects(best)
     return best.decision()
 
 
@@ -119,24 +119,27 @@ def _with_transform(best, transform):
     return better(other, best, "transformed columns", needed=0.0)
 
 
-def _with_main_effects(plain, is_demanded):
-    """Return the `Candidate` with main effects if it is better, or demanded, else the plain one.
-
-    Demanded effects are learned in the same way, since a fit from other starts may end below the
-    one without them. Return None if they are demanded and cannot be learned so.
-    """
-    result = plain.part_fit.result
-    if not is_demanded and plain.full_problem.progress.stopped:
-        return plain
-    if is_demanded and result.trivial:
-        return None
+def _with_main_effects(plain):
+    """Return the `Candidate` with main effects if it is better, else the plain one."""
     problem = plain.full_problem.with_choice(main_effects=True)
     part = deciding_part(problem)
-    needed = -np.inf if is_demanded else plain.end.objective + FIRST_GAIN
-    found = best_run(part, MainEffectStarts(part, result).all(), needed)
+    starts = MainEffectStarts(part, plain.part_fit.result).all()
+    found = best_run(part, starts, plain.end.objective + FIRST_GAIN)
     if found is None:
-        return None if is_demanded else plain
-    other = Candidate(problem, found)
-    if is_demanded:
-        return other
-    return better(other, plain, "main effects", max(part.needed_gain, FIRST_GAIN))
+        return plain
+    needed = max(part.needed_gain, FIRST_GAIN)
+    return better(Candidate(problem, found), plain, "main effects", needed)
+
+
+def _decision_with_effects(plain):
+    """Return the `Decision` with main effects that the user demands.
+
+    They are learned like others, since a fit from the usual starts may end below the one without
+    them. The usual starts remain if that one is constant, or if there are too many columns.
+    """
+    problem, result = plain.full_problem.with_choice(main_effects=True), plain.part_fit.result
+    if result.trivial or not problem.choice.may_have_effects(problem.spread):
+        return Decision(problem)
+    part = deciding_part(problem)
+    found = best_run(part, MainEffectStarts(part, result).all(), -np.inf)
+    return Decision(problem) if found is None else Candidate(problem, found).decision()

@@ -417,6 +417,15 @@ def test_too_many_columns_have_no_effects(monkeypatch):
     assert not has_effects(regressor().fit(X, y))
 
 
+@pytest.mark.parametrize("log_transform", ["auto", False])
+def test_effects_of_too_many_columns_are_added_if_they_are_asked_for(log_transform, rng):
+    # Skewed columns may be transformed, and length scales of many columns tied, before that.
+    X = rng.lognormal(sigma=1.5, size=(120, 101))
+    y = np.log(X[:, 0]) + 0.1 * rng.standard_normal(120)
+    model = regressor(main_effects=True, log_transform=log_transform, max_iter=1)
+    assert has_effects(model.fit(X, y))
+
+
 def test_a_warm_start_keeps_the_decision():
     X, _, y = additive()
     X, other = X[:, :3], product()[1]
