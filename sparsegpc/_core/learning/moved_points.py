@@ -53,7 +53,7 @@ def move(model, start, settings, *, tol=None, pairs=None):
     progress.evaluated(model, first, has_new_points=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
     search = Search(model, first, settings, start.hessian, pairs)
-    best, converged = maximize_lbfgs(
+    found = maximize_lbfgs(
         search.evaluate,
         search.start,
         search.newton_step,
@@ -63,10 +63,10 @@ def move(model, start, settings, *, tol=None, pairs=None):
         is_stopped=lambda: progress.stopped,
         search_line=interpolated_rise,
     )
-    progress.optimizer_iterations += search.n_steps
+    progress.optimizer_iterations += found.n_iter
     # A search that finds no higher value has ended, too.
-    has_ended = converged or search.n_steps < max_iter
-    return Moved(first, best.evaluation, has_ended, search.failed)
+    has_ended = found.converged or found.n_iter < max_iter
+    return Moved(first, found.best.evaluation, has_ended, search.failed)
 
 
 def move_on_all_rows(model, small, result, settings, *, tol=None, pairs):
@@ -83,7 +83,7 @@ def move_on_all_rows(model, small, result, settings, *, tol=None, pairs):
 class Search:
     """The objective as a function of theta and the locations in standard deviations of the columns.
 
-    ``n_steps`` counts the steps, and ``failed`` tells if an evaluation failed.
+    ``failed`` tells if an evaluation failed.
     """
 
     def __init__(self, model, start, settings, hessian, pairs):
@@ -95,7 +95,7 @@ class Search:
         self.start = self._near = self._iterate(start)
         largest = np.abs(self.start.gradient[self._n_params :]).max(initial=0.0)
         self._length = FIRST_MOVE / largest if largest > 0.0 else 1.0
-        self.n_steps, self.failed = 0, False
+        self.failed = False
 
     def _iterate(self, evaluation):
         theta, points = evaluation.theta, evaluation.points
@@ -123,7 +123,6 @@ class Search:
 
     def newton_step(self, gradient):
         """Return an approximation of the Newton step that does not use the pairs."""
-        self.n_steps += 1
         learned = slice(0 if self._factor is None else self._n_params, None)
         self._length = self._pairs.plain_length(learned) or self._length
         step = self._length * gradient

@@ -244,8 +244,8 @@ class _BoundOfSites:
             begin = max(begin, fresh, key=lambda begin: begin.first.value)
         functions, precision, v = begin.functions, begin.precision, begin.scales
         inducing_variance = begin.inducing_variance
-        best, left = self._maximize_means(begin)
-        means, expected = best.x, best.expected
+        found = self._maximize_means(begin)
+        best, means, expected = found.best, found.best.x, found.best.expected
         # The part of the bound that does not depend on the mean. The trace of B^-1 in it equals M
         # less the sum of precision times inducing variance.
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
@@ -264,7 +264,7 @@ class _BoundOfSites:
             metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
             rest + best.value,
             # The remaining gain from the means counts, too.
-            left + gain,
+            found.left + gain,
             inducing_variance,
             v,
         )
@@ -309,7 +309,7 @@ class _BoundOfSites:
         return Beginning(functions, precision, v, *self._evaluate_first(functions, means, v))
 
     def _maximize_means(self, begin):
-        """Return the best `MeansIterate`, and what a further step would gain if it is known."""
+        """Return the `Maximum` over the means; its best is a `MeansIterate`."""
 
         def evaluate(means):
             return self._evaluate_means(means, begin.inducing_variance, begin.scales)
@@ -320,8 +320,7 @@ class _BoundOfSites:
 
         tol = 0.1 * self._tol
         if not self._takes_newton_steps:
-            best, solved = maximize_lbfgs(evaluate, begin.first, newton_step, tol)
-            return best, 0.0 if solved else np.inf
+            return maximize_lbfgs(evaluate, begin.first, newton_step, tol)
         return maximize_newton(
             evaluate, begin.first, self._curvature_product, newton_step, tol, MEANS_SHARE
         )

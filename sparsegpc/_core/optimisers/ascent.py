@@ -7,7 +7,7 @@ until it does not lower the bound.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.optimisers.bfgs import Maximum
+from sparsegpc._core.optimisers.maximum import Maximum
 
 
 def ascend(

@@ -1,9 +1,9 @@
 """Maximisation in a box by quasi-Newton steps, from an initial Hessian."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.linalg import LinAlgError
+
+from sparsegpc._core.optimisers.maximum import Maximum
 
 # A guessed Hessian counts as learned after this many updates.
 FEW_UPDATES = 5
@@ -21,17 +21,6 @@ POOR, GOOD = 0.1, 0.5
 SMALL_STEPS = 2
 # A search is hopeless if this multiple of the gain that it expects does not make it the best.
 OPTIMISM = 3.0
-
-
-class Maximum(NamedTuple):
-    """The best point that a maximisation found, and how the search ended.
-
-    ``converged`` is False if a limit ended the search. ``n_iter`` counts the iterations.
-    """
-
-    best: object
-    converged: bool
-    n_iter: int
 
 
 class BFGSHessian:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsegpc._core.numerics.floats import EPSILON
 from sparsegpc._core.optimisers.line_searches import longest_rise
+from sparsegpc._core.optimisers.maximum import Maximum
 
 
 class CorrectionPairs:
@@ -76,7 +77,7 @@ def maximize_lbfgs(
     is_stopped=lambda: False,
     search_line=longest_rise,
 ):
-    """Maximise a function of an array of any shape.
+    """Maximise a function of an array of any shape, and return the `Maximum`.
 
     ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape of
     x; `start` is such a point. ``newton_step(gradient)`` returns the product of a matrix and the
@@ -87,18 +88,16 @@ def maximize_lbfgs(
     straight, and `interpolated_rise` others.
 
     There are at most `max_iter` steps. A step takes one evaluation, and others if it is too long.
-    Return the best point, and whether the next step would gain less than `tol`.
+    The search has converged if the next step would gain less than `tol`.
     """
-    best, converged = start, False
-    pairs = CorrectionPairs() if pairs is None else pairs
-    for _ in range(max_iter):
+    best, pairs = start, CorrectionPairs() if pairs is None else pairs
+    for n_iter in range(1, max_iter + 1):
         step = pairs.direction(best.gradient, newton_step)
-        converged = not 0.5 * float((best.gradient * step).sum()) > tol
-        if converged:
-            break
+        if not 0.5 * float((best.gradient * step).sum()) > tol:
+            return Maximum(best, True, n_iter)
         trial = search_line(evaluate, best, step, tol, is_stopped)
         if trial is None:
-            break
+            return Maximum(best, False, n_iter, np.inf)
         pairs.add(trial.x - best.x, best.gradient - trial.gradient)
         best = trial
-    return best, converged
+    return Maximum(best, False, max_iter, np.inf)

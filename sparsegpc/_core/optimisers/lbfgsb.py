@@ -7,7 +7,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 
-from sparsegpc._core.optimisers.bfgs import Maximum
+from sparsegpc._core.optimisers.maximum import Maximum
 
 # Length of the first step. With a gradient smaller than SMALL_GRADIENT it is shorter.
 FIRST_STEP, SMALL_GRADIENT = 0.5, 30.0

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.optimisers.line_searches import longest_rise
+from sparsegpc._core.optimisers.maximum import Maximum
 
 # Conjugate gradients end when a plain step would gain less than this fraction of what they gained,
 # or this fraction of the tolerance.
@@ -21,29 +22,27 @@ MOST_GRADIENTS = 200
 
 
 def maximize_newton(evaluate, start, product, precondition, tol, relative_tol=0.0, max_iter=20):
-    """Maximise a concave function of an array of any shape, in at most `max_iter` steps.
+    """Maximise a concave function by at most `max_iter` steps, and return the `Maximum`.
 
-    ``evaluate(x)`` returns the point at x, with ``x``, ``value``, and ``gradient`` of the shape of
-    x; `start` is such a point. ``product(point, direction)`` returns minus the Hessian at a point
-    times a direction. ``precondition(gradient)`` returns an approximation of the Newton step: the
-    product of a symmetric positive definite matrix and the gradient. The search stops when a step
-    would gain less than `tol`, or than `relative_tol` of what the search has gained.
-
-    Return the best point and what the next step would gain, infinite if the search has not
-    converged.
+    ``evaluate(x)`` returns the point at x, an array of any shape, with ``x``, ``value``, and
+    ``gradient`` of that shape; `start` is such a point. ``product(point, direction)`` returns minus
+    the Hessian at a point times a direction. ``precondition(gradient)`` returns an approximation of
+    the Newton step: the product of a symmetric positive definite matrix and the gradient. The
+    search has converged when a step would gain less than `tol`, or than `relative_tol` of what it
+    has gained.
     """
     best = start
-    for _ in range(max_iter):
+    for n_iter in range(1, max_iter + 1):
         least = max(tol, relative_tol * (best.value - start.value))
         step = _newton_step(best, product, precondition, least)
         left = 0.5 * float((best.gradient * step).sum())
         if not left > least:
-            return best, left
+            return Maximum(best, True, n_iter, left)
         trial = longest_rise(evaluate, best, step, least)
         if trial is None:
-            break
+            return Maximum(best, False, n_iter, np.inf)
         best = trial
-    return best, np.inf
+    return Maximum(best, False, max_iter, np.inf)
 
 
 def _newton_step(point, product, precondition, tol):

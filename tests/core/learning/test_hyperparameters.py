@@ -77,7 +77,7 @@ STEEP = np.array([[40.0, 15.0], [15.0, 9.0]])
 def test_ascent_reaches_the_top_sooner_with_the_curvature_known(known):
     hill, progress = Hill(STEEP, np.array([0.5, -0.3])), Told()
     hessian = BFGSHessian.known(STEEP / 10.0) if known else BFGSHessian(np.full(2, 50.0))
-    best, ended, _ = climb(hill, hill.start([0.6, 0.1]), hessian, progress=progress)
+    best, ended, *_ = climb(hill, hill.start([0.6, 0.1]), hessian, progress=progress)
     assert ended
     assert best.objective > -1e-4
     assert progress.optimizer_iterations == len(hill.seen) - 1
@@ -127,7 +127,7 @@ def test_one_step_that_gains_nothing_does_not_end_an_ascent():
 def test_ascent_steps_back_from_where_nothing_can_be_computed():
     hill = Hill(STEEP, np.array([0.5, -0.3]), refused=lambda theta: theta[1] < -0.1)
     start = hill.start([0.6, 0.4])
-    best, ended, _ = climb(hill, start, BFGSHessian(np.full(2, 3.0)))
+    best, ended, *_ = climb(hill, start, BFGSHessian(np.full(2, 3.0)))
     assert any(theta[1] < -0.1 for theta in hill.seen)
     assert ended
     assert best.objective > start.objective + 0.5

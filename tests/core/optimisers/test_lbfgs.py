@@ -14,7 +14,7 @@ from tests.core.optimisers.concave import Concave
 def test_a_quadratic_in_its_own_metric_takes_one_step(shape):
     problem = Concave(0, shape, 0.0)
     start = problem.evaluate(np.zeros(shape))
-    best, solved = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-12)
+    best, solved, *_ = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-12)
     assert solved
     assert_allclose(best.x, problem.top, rtol=1e-9)
     assert problem.n_evaluations == 2
@@ -23,7 +23,7 @@ def test_a_quadratic_in_its_own_metric_takes_one_step(shape):
 def test_without_steps_the_start_is_the_best():
     problem = Concave(0, (3,), 0.0)
     start = problem.evaluate(np.zeros(3))
-    best, solved = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-12, max_iter=0)
+    best, solved, *_ = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-12, max_iter=0)
     assert best is start
     assert not solved
 
@@ -41,7 +41,7 @@ def test_it_ends_within_the_tolerance_of_the_top(seed, quartic, metric):
             return scale * gradient
 
     start = problem.evaluate(np.zeros((2, 3)))
-    best, solved = maximize_lbfgs(problem.evaluate, start, step, 1e-6)
+    best, solved, *_ = maximize_lbfgs(problem.evaluate, start, step, 1e-6)
     assert best.value >= problem.evaluate(np.zeros((2, 3))).value
     assert best.value <= 0.0
     if solved:
@@ -52,7 +52,7 @@ def test_it_ends_within_the_tolerance_of_the_top(seed, quartic, metric):
 def test_a_step_that_is_too_long_is_halved():
     problem = Concave(1, (3,), 0.0)
     start = problem.evaluate(problem.top + 1.0)
-    best, _ = maximize_lbfgs(
+    best, *_ = maximize_lbfgs(
         problem.evaluate, start, lambda gradient: 64.0 * problem.newton(gradient), 1e-9
     )
     assert_allclose(best.x, problem.top, atol=1e-4)
@@ -70,7 +70,7 @@ def test_newton_steps_from_where_a_function_is_nearly_straight_find_the_top(star
             fall = np.exp(-x)
         return SimpleNamespace(x=x, value=-float((x + fall).sum()), gradient=fall - 1.0)
 
-    best, solved = maximize_lbfgs(
+    best, solved, *_ = maximize_lbfgs(
         evaluate, evaluate(np.array([start])), lambda gradient: np.exp(start) * gradient, 1e-9
     )
     assert solved
@@ -82,7 +82,7 @@ def test_newton_steps_from_where_a_function_is_nearly_straight_find_the_top(star
 def test_a_start_at_the_top_stays():
     problem = Concave(2, (3,), 1.0)
     start = problem.evaluate(problem.top)
-    best, solved = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-9)
+    best, solved, *_ = maximize_lbfgs(problem.evaluate, start, problem.newton, 1e-9)
     assert best is start
     assert solved
     assert problem.n_evaluations == 1
@@ -92,7 +92,7 @@ def test_a_function_that_is_lost_in_nans_is_given_up():
     problem = Concave(3, (3,), 0.0)
     start = problem.evaluate(np.zeros(3))
     broken = SimpleNamespace(x=np.ones(3), value=np.nan, gradient=np.full(3, np.nan))
-    best, solved = maximize_lbfgs(lambda x: broken, start, problem.newton, 1e-9)
+    best, solved, *_ = maximize_lbfgs(lambda x: broken, start, problem.newton, 1e-9)
     assert best is start
     assert not solved
 
@@ -118,7 +118,7 @@ def plain_step(pairs):
 def learned_pairs(problem, longest=None):
     """Return the end of a search and its pairs."""
     pairs, start = CorrectionPairs(longest), problem.evaluate(np.zeros(problem.shape))
-    best, _ = maximize_lbfgs(problem.evaluate, start, lambda g: 0.01 * g, 1e-6, 40, pairs=pairs)
+    best, *_ = maximize_lbfgs(problem.evaluate, start, lambda g: 0.01 * g, 1e-6, 40, pairs=pairs)
     return best, pairs
 
 
@@ -129,7 +129,7 @@ def test_a_search_goes_on_from_the_pairs_of_another_function():
     far.top = near.top + 0.1
     lost = {}
     for name, own in (("new", CorrectionPairs()), ("old", pairs.scaled(100.0))):
-        found, _ = maximize_lbfgs(
+        found, *_ = maximize_lbfgs(
             lambda x: scaled_point(far.evaluate(x), 100.0),
             scaled_point(far.evaluate(best.x), 100.0),
             plain_step(own),
@@ -188,7 +188,7 @@ def test_a_search_stops_when_asked_to(n_evaluations):
     problem = Concave(9, (3,), 0.1)
     start = problem.evaluate(np.zeros(3))
     problem.n_evaluations = 0
-    best, _ = maximize_lbfgs(
+    best, *_ = maximize_lbfgs(
         problem.evaluate,
         start,
         lambda gradient: 0.01 * gradient,

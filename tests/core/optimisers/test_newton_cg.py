@@ -23,7 +23,7 @@ class Case(Concave):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_quadratic_takes_two_steps_of_limited_accuracy(shape, seed):
     problem = Case(seed, shape)
-    best, left = problem.maximize(tol=1e-3)
+    best, _, _, left = problem.maximize(tol=1e-3)
     assert -2e-3 < best.value <= 0.0
     assert left <= 1e-3
     assert problem.n_evaluations <= 3
@@ -34,7 +34,7 @@ def test_a_quadratic_takes_two_steps_of_limited_accuracy(shape, seed):
 def test_the_inverse_of_the_hessian_leaves_one_product_for_each_step():
     problem = Case(0, (2, 3))
     inverse = np.linalg.inv(problem.hessian)
-    best, _ = problem.maximize(lambda gradient: (inverse @ gradient.ravel()).reshape(2, 3))
+    best, *_ = problem.maximize(lambda gradient: (inverse @ gradient.ravel()).reshape(2, 3))
     assert_allclose(best.x, problem.top, rtol=1e-6)
     assert problem.n_products == problem.n_evaluations - 1 == 1
 
@@ -43,7 +43,7 @@ def test_the_inverse_of_the_hessian_leaves_one_product_for_each_step():
 @pytest.mark.parametrize("tol", [1e-2, 1e-6, 1e-10])
 def test_what_is_left_is_within_the_tolerance(seed, tol):
     problem = Case(seed, (2, 3), quartic=1.0)
-    best, left = problem.maximize(tol=tol)
+    best, _, _, left = problem.maximize(tol=tol)
     assert left <= tol
     assert -3.0 * tol < best.value <= 0.0
     assert problem.n_evaluations < 15
@@ -51,7 +51,7 @@ def test_what_is_left_is_within_the_tolerance(seed, tol):
 
 def test_directions_without_curvature_do_no_harm():
     problem = Case(1, (5,), singular=True)
-    best, _ = problem.maximize()
+    best, *_ = problem.maximize()
     assert_allclose(best.value, 0.0, atol=1e-8)
 
 
@@ -59,7 +59,7 @@ def test_a_share_of_the_gain_may_be_left():
     problems = [Case(2, (2, 3), quartic=1.0) for _ in range(2)]
     gains, lefts = [], []
     for problem, share in zip(problems, (0.0, 0.1), strict=True):
-        best, left = problem.maximize(relative_tol=share)
+        best, _, _, left = problem.maximize(relative_tol=share)
         gains.append(best.value - problem.evaluate(np.zeros((2, 3))).value)
         lefts.append(left)
     assert gains[1] < gains[0] < 1.3 * gains[1]
@@ -74,7 +74,7 @@ def test_a_full_step_that_lowers_the_value_is_halved():
         return SimpleNamespace(x=x, value=-np.log(np.cosh(x)).sum(), gradient=-np.tanh(x))
 
     start = evaluate(np.array([3.0, -2.0]))
-    best, left = maximize_newton(
+    best, _, _, left = maximize_newton(
         evaluate,
         start,
         lambda point, direction: direction / np.cosh(point.x) ** 2,
@@ -93,7 +93,7 @@ def test_without_positive_curvature_the_plain_step_is_taken(curvature):
         value, gradient = -np.logaddexp(0.0, -x).sum(), 1.0 / (1.0 + np.exp(x))
         return SimpleNamespace(x=x, value=value, gradient=gradient)
 
-    best, left = maximize_newton(
+    best, _, _, left = maximize_newton(
         evaluate,
         evaluate(np.array([-600.0])),
         lambda point, direction: curvature * direction,
@@ -113,7 +113,7 @@ def test_directions_after_one_of_negative_curvature_are_left_out():
         return SimpleNamespace(x=x, value=value, gradient=gradient - hessian * x)
 
     start = evaluate(np.zeros(2))
-    best, left = maximize_newton(
+    best, _, _, left = maximize_newton(
         evaluate,
         start,
         lambda point, direction: hessian * direction,
@@ -128,7 +128,7 @@ def test_directions_after_one_of_negative_curvature_are_left_out():
 
 def test_the_limit_of_steps_is_reported():
     problem = Case(3, (4,), quartic=10.0)
-    best, left = problem.maximize(max_iter=2)
+    best, _, _, left = problem.maximize(max_iter=2)
     assert problem.n_evaluations == 3
     assert left == np.inf
     assert best.value > problem.evaluate(np.zeros(4)).value
@@ -137,5 +137,5 @@ def test_the_limit_of_steps_is_reported():
 def test_a_gradient_that_is_not_finite_ends_the_search():
     x = np.zeros(2)
     broken = SimpleNamespace(x=x, value=np.nan, gradient=np.full(2, np.nan))
-    best, _ = maximize_newton(lambda x: broken, broken, None, lambda gradient: gradient, 1e-9)
+    best, *_ = maximize_newton(lambda x: broken, broken, None, lambda gradient: gradient, 1e-9)
     assert best is broken

@@ -1,0 +1,17 @@
+"""What an optimiser returns."""
+
+from typing import NamedTuple
+
+
+class Maximum(NamedTuple):
+    """The best point that a maximisation found, and how the search ended.
+
+    ``converged`` is False if a limit ended the search, or if it could find no better point.
+    ``n_iter`` counts the iterations. ``left`` is what a further step would gain: zero stands for
+    less than the tolerance, and infinity for a gain that is not known.
+    """
+
+    best: object
+    converged: bool
+    n_iter: int
+    left: float = 0.0
