@@ -134,6 +134,11 @@ class _Fit:
             return False
         return self.progress.stopped or not self.model.is_trivial(self.result.best)
 
+    @property
+    def may_search(self):
+        """Whether theta and the points may be learned, and the fit is not stopped."""
+        return self.settings.max_iter > 0 and not self.progress.stopped
+
     def fit_subset(self):
         """Fit a part of the rows and move the points, and then move them on all rows.
 
@@ -234,7 +239,7 @@ class _Fit:
 
     def try_pruned_columns(self):
         """Fit once more if columns that were pruned raise the objective."""
-        if self.result is None or not self.settings.max_iter or self.progress.stopped:
+        if self.result is None or not self.may_search:
             return
         best = self.result.best
         theta = bring_back(self.model, best, self.settings.shorter_lengths or {}, self.progress)
@@ -244,8 +249,7 @@ class _Fit:
     def try_simpler(self):
         """Fit from the best of the simpler starts if few rows prefer it to the best fit."""
         simpler, columns = self.starts.simpler, self.starts.columns
-        may_fit = self.settings.max_iter and not self.progress.stopped
-        if self.result is None or not may_fit or not (simpler or columns):
+        if self.result is None or not self.may_search or not (simpler or columns):
             return
         few = FewRows(self.model, self.settings)
         if columns:
@@ -260,8 +264,9 @@ class _Fit:
         The start is near the best theta so far, or near `theta` if there is no fit yet.
         """
         model, found = self.model, self.result
-        may_fit = self.settings.max_iter > 0 and not self.progress.stopped
-        if may_fit and (found is None or not found.best.objective >= model.constant_bound()):
+        if not self.may_search:
+            return
+        if found is None or not found.best.objective >= model.constant_bound():
             near = theta if found is None else found.best.theta
             self.try_start(Start(model.constant_theta(near, self.settings.bounds)))
 
@@ -270,13 +275,12 @@ class _Fit:
 
         `pairs` are `CorrectionPairs` to which those of the search are added.
         """
-        max_iter = self.settings.max_iter
-        if not max_iter or self.progress.stopped:
+        if not self.may_search:
             return
         found = move(self.model, self.result.start(), self.settings, pairs=pairs)
         message = TOO_CLOSE if found.failed else ""
         if not found.converged:
-            message = out_of_iterations(max_iter)
+            message = out_of_iterations(self.settings.max_iter)
         self.result = self.result.moved(found.best, message)
 
     def move_points_on_all_rows(self, small, pairs):
