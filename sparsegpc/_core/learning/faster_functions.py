@@ -20,7 +20,7 @@ from sparsegpc._core.learning.more_points import (
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
 )
-from sparsegpc._core.learning.single_start import Run, continue_run, fit_from
+from sparsegpc._core.learning.single_start import Run, Start, continue_run, fit_from
 from sparsegpc._core.models.linear_deviations import linear_deviations
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
@@ -84,7 +84,7 @@ def fit_faster(model, result, starts, selector, settings):
     if len(model.weight) >= FEWEST_FOR_SUBSETS:
         starts = _found_in_part(model, result, starts, selector, settings)
     else:
-        starts = [Run(theta).start_on(model) for theta in starts]
+        starts = [Start.typical(model, theta) for theta in starts]
     for start in starts:
         try:
             reached = best.best.objective

@@ -26,7 +26,6 @@ from sparsegpc._core.learning.few_rows import (
     unranked,
 )
 from sparsegpc._core.learning.growing_subsets import of_any_rows, run_on_subsets, subset_for_moves
-from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.pruned_columns import bring_back
 from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_iterations
@@ -244,7 +243,7 @@ class _Fit:
         best = self.result.best
         theta = bring_back(self.model, best, self.settings.shorter_lengths or {}, self.progress)
         if theta is not None:
-            self.try_start(Start(theta, best.states, typical_hessian(self.model, len(theta))))
+            self.try_start(Start.typical(self.model, theta, best.states))
 
     def try_simpler(self):
         """Fit from the best of the simpler starts if few rows prefer it to the best fit."""

@@ -71,6 +71,11 @@ class Start(NamedTuple):
     hessian: BFGSHessian | None = None
     points: InducingPoints | None = None
 
+    @classmethod
+    def typical(cls, model, theta, states=None):
+        """Return the start of quasi-Newton steps of which nothing is known but theta and states."""
+        return cls(theta, states, typical_hessian(model, len(theta)))
+
 
 class Run(NamedTuple):
     """A run of the search: theta at its start, its best evaluation, and the Hessian it learned.
@@ -89,7 +94,7 @@ class Run(NamedTuple):
     def start_on(self, model):
         """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
         if self.end is None:
-            return Start(self.theta, None, typical_hessian(model, len(self.theta)))
+            return Start.typical(model, self.theta)
         states = model.states_from(self.end.theta, self.end.posterior)
         return Start(self.end.theta, states, self.hessian)
 

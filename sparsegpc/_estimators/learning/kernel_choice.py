@@ -8,7 +8,7 @@ the model, so it stays if it gains anything.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.single_start import Start
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -110,7 +110,7 @@ def _with_transform(best, transform):
     moved -= typical_log_lengths(before.hyperparameters, before.spread)
     values = [best.end.theta + moved, hyperparameters.rescaled]
     values = [np.clip(theta, *hyperparameters.bounds.T) for theta in values]
-    starts = [Run(theta).start_on(part.model) for theta in values]
+    starts = [Start.typical(part.model, theta) for theta in values]
     found = best_run(part, starts, best.end.objective - SHORTFALL)
     if found is None:
         return best

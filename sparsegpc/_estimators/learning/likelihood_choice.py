@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.single_start import Start
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.comparison import (
     DECIDING_ROWS,
@@ -81,7 +81,7 @@ def _fit(problem, name, fits, is_usual):
     n_kernel = problem.model.kernel.n_params
     theta = np.append(best.theta[:n_kernel], problem.hyperparameters.theta[n_kernel:])
     needed = -np.inf if is_usual else best.objective
-    found = best_run(problem, [Run(theta).start_on(problem.model)], needed)
+    found = best_run(problem, [Start.typical(problem.model, theta)], needed)
     return {} if found is None else {name: found}
 
 

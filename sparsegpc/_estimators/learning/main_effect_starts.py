@@ -135,7 +135,7 @@ class MainEffectStarts:
         return np.clip(theta, *self._hyperparameters.bounds.T)
 
     def _start(self, theta):
-        return Start(theta, self._states, typical_hessian(self._problem.model, len(theta)))
+        return Start.typical(self._problem.model, theta, self._states)
 
     def _extended_hessian(self, n_params):
         """Return the Hessian of the fit without effects, extended by a typical one of effects."""
