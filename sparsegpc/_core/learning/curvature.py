@@ -30,13 +30,13 @@ def measured_hessian(model, run, selector, settings):
     `for_fewer_rows`. Cost a selection of points and P + 1 evaluations of the gradient, on
     `HESSIAN_ROWS` rows.
     """
-    n_rows, n_params = len(model.weight), len(run.theta)
+    n_rows, n_params = len(model.weight), len(run.begin)
     pays = n_rows >= FEWEST_FOR_HESSIAN and 0 < n_params <= MOST_PARAMETERS
     if not pays or settings.progress.stopped:
         return None
     part = model.subsample(HESSIAN_ROWS)
     try:
-        selector = of_any_rows(model, selector, run.theta)
+        selector = of_any_rows(model, selector, run.begin)
         selector = for_fewer_rows(selector, HESSIAN_ROWS, n_rows)
         slopes = _slopes(part, run.start_on(part), selector, settings)
         if slopes is None or not np.isfinite(slopes).all():

@@ -61,7 +61,7 @@ def learn_starts(model, starts, n_points, settings):
     if not few.beats_constant(ranking.needed[0]):
         return unranked(starts)
     useful = [
-        [run if few.beats_constant(run) else Run(run.theta) for run in runs] for runs in ranking
+        [run if few.beats_constant(run) else Run(run.begin) for run in runs] for runs in ranking
     ]
     return Ranking(*useful)
 
@@ -69,7 +69,7 @@ def learn_starts(model, starts, n_points, settings):
 def rank_starts(model, starts, settings):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
     runs = FewRows(model, settings).first_steps(map(Run, starts))
-    return [run.theta for run in by_objective(runs)] or starts
+    return [run.begin for run in by_objective(runs)] or starts
 
 
 def by_objective(runs):
@@ -204,7 +204,7 @@ class FewRows:
         """Return whether a run ends about as high as the best, and beyond a valley."""
         if run is best or self._progress.stopped:
             return False
-        if best.objective - run.objective > len(run.theta):
+        if best.objective - run.objective > len(run.begin):
             return False
         middle = self._evaluated(0.5 * (run.end.theta + best.end.theta), best.end)
         return middle is None or middle.objective < run.objective - self._model.tol

@@ -165,7 +165,7 @@ class _Fit:
         self.try_runs([*needed, *own], [*others, *fallbacks])
         self.try_pruned_columns()
         self.try_simpler()
-        self.try_constant(needed[0].theta)
+        self.try_constant(needed[0].begin)
         self.try_restarts()
         if self.result is None:
             raise self.failure
@@ -209,7 +209,7 @@ class _Fit:
         Unless the run `is_needed`, this follows only if it fails. For `ends_early` see `try_start`.
         """
         settings = self.settings
-        if settings.max_iter and len(run.theta):
+        if settings.max_iter and len(run.begin):
             if points is None and run is not self.starts.run:
                 run = run_on_subsets(self.model, run, self.selector, settings)
             start = run.start_on(self.model)
@@ -218,7 +218,7 @@ class _Fit:
             is_last = not is_needed or settings.progress.stopped
             if found is not None and (is_last or not self.model.is_trivial(found.best)):
                 return
-        self.try_start(Start(run.theta, points=points), ends_early)
+        self.try_start(Start(run.begin, points=points), ends_early)
 
     def try_start(self, start, ends_early=True):
         """Return the `FitResult` from a start, or None if it fails. Keep the best one.

@@ -92,7 +92,7 @@ def run_on_subsets(model, first, selector, settings):
     """
     run = first
     try:
-        for small, part in subsets(model, selector, first.theta, settings.weak_prior):
+        for small, part in subsets(model, selector, first.begin, settings.weak_prior):
             if settings.progress.stopped:
                 break
             origins = [first] if run is first else [run, first]

@@ -78,12 +78,12 @@ class Start(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run of the search: theta at its start, its best evaluation, and the Hessian it learned.
+    """A run of the search: theta where it begins, its best evaluation, and the Hessian it learned.
 
-    The last two are None if it has not begun.
+    The last two are None before the search.
     """
 
-    theta: np.ndarray
+    begin: np.ndarray
     end: Evaluation | None = None
     hessian: BFGSHessian | None = None
 
@@ -94,7 +94,7 @@ class Run(NamedTuple):
     def start_on(self, model):
         """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
         if self.end is None:
-            return Start.typical(model, self.theta)
+            return Start.typical(model, self.begin)
         states = model.states_from(self.end.theta, self.end.posterior)
         return Start(self.end.theta, states, self.hessian)
 
@@ -215,7 +215,7 @@ def continue_run(model, run, selector, settings, to_beat=-np.inf):
     """
     start, settings = run.start_on(model), settings._replace(report=None)
     found = fit_from(model, start, selector, settings, to_beat)
-    return Run(run.theta, found.best, found.hessian)
+    return Run(run.begin, found.best, found.hessian)
 
 
 def out_of_iterations(max_iter):

@@ -99,7 +99,7 @@ class TwoHills(FewRows):
     gap = 0.5
 
     def _further(self, run, max_iter, to_beat=-np.inf):
-        return Run(run.theta, self._evaluated(np.sign(run.theta), None))
+        return Run(run.begin, self._evaluated(np.sign(run.begin), None))
 
     def _evaluated(self, theta, near):
         objective = -10.0 * (abs(theta[0]) - 1.0) ** 2 - self.gap * (theta[0] < 0.0)
@@ -131,12 +131,12 @@ class LateRise(FewRows):
     promise = 100.0
 
     def _further(self, run, max_iter, to_beat=-np.inf):
-        is_late = run.theta[0] == 2.0
+        is_late = run.begin[0] == 2.0
         objective = -1.0 if not is_late else -5.0 if max_iter == RANKING_ITERATIONS else 10.0
-        return Run(run.theta, SimpleNamespace(theta=run.theta, objective=objective))
+        return Run(run.begin, SimpleNamespace(theta=run.begin, objective=objective))
 
     def _expected_maximum(self, run):
-        return run.objective + (self.promise if run.theta[0] == 2.0 else 0.0)
+        return run.objective + (self.promise if run.begin[0] == 2.0 else 0.0)
 
 
 @pytest.mark.parametrize(("promise", "best"), [(100.0, 2.0), (3.0, 1.0)])
@@ -144,7 +144,7 @@ def test_a_start_that_promises_more_than_the_others_reach_goes_on(promise, best)
     few = LateRise(make_model(), settings_of())
     few.promise = promise
     needed, _ = few.ranking([Run(np.array([start])) for start in (1.0, 1.0, 2.0)])
-    assert needed[0].theta[0] == best
+    assert needed[0].begin[0] == best
 
 
 def test_a_quadratic_model_promises_its_maximum():
