@@ -59,8 +59,7 @@ def _slopes(part, start, selector, settings):
     points = select_points(part, selector, theta, states)
 
     def gradient(theta, states):
-        found = part.evaluate(theta, points, states)
-        progress.evaluated(part, found)
+        found = progress.evaluate(part, theta, points, states)
         # A search adds the curvature of the prior itself.
         return found.grad_theta - part.prior.gradient(theta), found.states
 

@@ -212,8 +212,7 @@ class FewRows:
     def _evaluated(self, theta, near):
         """Return the `Evaluation` at the points of another, or None if it cannot be computed."""
         try:
-            evaluation = self._model.evaluate(theta, near.points, near.states, wrt_theta=False)
+            near = near.points, near.states
+            return self._progress.evaluate(self._model, theta, *near, wrt_theta=False)
         except LinAlgError:
             return None
-        self._progress.evaluated(self._model, evaluation)
-        return evaluation

@@ -73,10 +73,8 @@ def maximize(model, first, settings, *, hessian=None, to_beat=-np.inf, relative_
 
     def function(x, near, expected=0.0):
         """Return the `Iterate` at x, where sites are solved for from those of another one."""
-        tol = model.site_tol(expected)
-        evaluation = model.evaluate(x, first.points, near.evaluation.states, tol=tol)
-        progress.evaluated(model, evaluation)
-        return iterate(evaluation)
+        tol, states = model.site_tol(expected), near.evaluation.states
+        return iterate(progress.evaluate(model, x, first.points, states, tol=tol))
 
     problem = function, iterate(first), settings.bounds
     limits = {"max_iter": settings.max_iter, "tol": model.tol}

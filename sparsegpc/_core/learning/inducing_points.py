@@ -40,11 +40,10 @@ def try_centroids(model, selector, evaluation, progress):
     points = _centroids(model, points, evaluation)
     wrt_theta = evaluation.grad_theta is not None
     try:
-        other = model.evaluate(theta, points, states, wrt_theta=wrt_theta)
+        other = progress.evaluate(model, theta, points, states, wrt_theta=wrt_theta)
     except LinAlgError:
         # Centroids may lie too close together.
         return evaluation
-    progress.evaluated(model, other)
     return max(evaluation, other, key=lambda each: each.objective)
 
 

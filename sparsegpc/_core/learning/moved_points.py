@@ -49,8 +49,8 @@ def move(model, start, settings, *, tol=None, pairs=None):
     objective on these rows; the search adds its own.
     """
     max_iter, progress = settings.max_iter, settings.progress
-    first = model.evaluate(start.theta, start.points, start.states, wrt_Z=True)
-    progress.evaluated(model, first, has_new_points=True)
+    begin = start.theta, start.points, start.states
+    first = progress.evaluate(model, *begin, has_new_points=True, wrt_Z=True)
     pairs = CorrectionPairs(N_PAIRS) if pairs is None else pairs
     search = Search(model, first, settings, start.hessian, pairs)
     found = maximize_lbfgs(
@@ -111,13 +111,13 @@ class Search:
         Z = places.reshape(self._points.Z.shape) * self._units
         points = self._points._replace(Z=Z, indices=None)
         model, states = self._model, self._near.evaluation.states
+        options = {"tol": SITE_TOL * model.tol, "wrt_Z": True}
         try:
-            evaluation = model.evaluate(theta, points, states, tol=SITE_TOL * model.tol, wrt_Z=True)
+            evaluation = self._progress.evaluate(model, theta, points, states, **options)
         except LinAlgError:
             # A value below all others makes the search take a shorter step.
             self.failed = True
             return self._near._replace(x=x, value=-np.inf)
-        self._progress.evaluated(model, evaluation)
         self._near = self._iterate(evaluation)
         return self._near
 

@@ -53,6 +53,12 @@ class Progress:
         self.stopped = False
         self.site_iterations = self.optimizer_iterations = 0
 
+    def evaluate(self, model, theta, points, states, *, has_new_points=False, **options):
+        """Evaluate a `SparseModel` with these options, record the `Evaluation` and return it."""
+        evaluation = model.evaluate(theta, points, states, **options)
+        self.evaluated(model, evaluation, has_new_points=has_new_points)
+        return evaluation
+
     def evaluated(self, model, evaluation, *, has_new_points=False):
         """Record an `Evaluation` of a `SparseModel`, with which a choice of points may begin."""
         self._n_selections += has_new_points

@@ -69,10 +69,9 @@ def shortened(model, start, alternatives, progress, max_iter, share=0.0):
         if progress.stopped:
             return -np.inf
         try:
-            found = model.evaluate(theta, start.points, start.states, **options)
+            found = progress.evaluate(model, theta, start.points, start.states, **options)
         except LinAlgError:
             return -np.inf
-        progress.evaluated(model, found)
         return found.objective
 
     def with_length(k, value):

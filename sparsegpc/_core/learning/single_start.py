@@ -224,10 +224,9 @@ def out_of_iterations(max_iter):
 
 
 def _evaluated(model, theta, points, states, settings):
-    """Evaluate the model at newly selected points, record the evaluation and return it."""
-    evaluation = model.evaluate(theta, points, states, wrt_theta=settings.max_iter > 0)
-    settings.progress.evaluated(model, evaluation, has_new_points=True)
-    return evaluation
+    """Return the recorded `Evaluation` at newly selected points."""
+    options = {"has_new_points": True, "wrt_theta": settings.max_iter > 0}
+    return settings.progress.evaluate(model, theta, points, states, **options)
 
 
 def _maximized(model, first, hessian, to_beat, settings, relative_tol=0.0):
