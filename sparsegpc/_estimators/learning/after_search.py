@@ -55,7 +55,7 @@ def _better_from(fitted, of_column, others):
     tried, too.
     """
     problem, result, starts = fitted.problem, fitted.result, [*of_column, *others]
-    if problem.estimator.n_inducing == "auto":
+    if problem.seeks_number:
         return better_with_enough_points(fitted, starts)
     selector, settings = specified_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, starts, selector, settings)
@@ -89,7 +89,7 @@ def with_search_from(fitted, theta):
     """Return the better of a `FittedProblem` and a search from `theta` with as many points."""
     problem, result = fitted.problem, fitted.result
     model, best, settings = problem.model, result.best, problem.settings
-    if problem.estimator.n_inducing == "auto":
+    if problem.seeks_number:
         # The certificate has to hold for what is learned in the end.
         return better_with_enough_points(fitted, [theta])
     start, reached = Start(theta, best.states, result.hessian), best.objective

@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
         problem, part, result = self.full_problem, self.part_fit.problem, self.part_fit.result
         has_all_rows = part.model is problem.model
         leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
-        if has_all_rows and problem.estimator.n_inducing != "auto" and not leaves_out:
+        if has_all_rows and not (problem.seeks_number or leaves_out):
             fitted = self.part_fit._replace(problem=problem)
             return Decision(problem, fitted=fitted.evaluated_last())
         best, run = result.best, None
@@ -86,7 +86,7 @@ def deciding_part(problem):
         share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
         n_rows = DECIDING_ROWS if n_rows < MANY_ROWS else share
     simple = simplified(problem.estimator)
-    if simple.n_inducing == "auto":
+    if problem.seeks_number:
         simple.n_inducing = min(MOST_POINTS, simple.max_inducing)
     return problem._replace(estimator=simple, model=problem.model.subsample(n_rows))
 

@@ -89,7 +89,7 @@ def specified_selector(problem, warm=False):
 
 def selector_in_use(problem, n_points):
     """Return the selector of `n_points` if the fit has found this number, else that of the user."""
-    if problem.estimator.n_inducing == "auto":
+    if problem.seeks_number:
         return named_selector(problem, n_points, tol=0.0)
     is_found = has_more_points(problem, n_points)
     return named_selector(problem, n_points) if is_found else specified_selector(problem)

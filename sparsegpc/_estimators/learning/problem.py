@@ -97,6 +97,11 @@ class Problem(NamedTuple):
         return is_free and not self.moves_points
 
     @property
+    def seeks_number(self):
+        """Whether a fit adds points until the certificate holds: ``n_inducing="auto"``."""
+        return self.estimator.n_inducing == "auto"
+
+    @property
     def learns_from_part(self):
         """Whether the model from which to learn leaves rows out."""
         return self.model is not self.whole
@@ -107,11 +112,10 @@ class Problem(NamedTuple):
         All rows remain if nothing is learned, if a certificate for them decides about the points,
         or if their number determines how uncertain the hyperparameters are.
         """
-        estimator = self.estimator
-        is_averaged = getattr(estimator, "hyperparameters", None) == "average"
-        if estimator.n_inducing == "auto" or is_averaged or not self.learns:
+        is_averaged = getattr(self.estimator, "hyperparameters", None) == "average"
+        if self.seeks_number or is_averaged or not self.learns:
             return self
-        return self._replace(model=learning_part(self.whole, first_points(estimator)))
+        return self._replace(model=learning_part(self.whole, first_points(self.estimator)))
 
     @property
     def needed_gain(self):

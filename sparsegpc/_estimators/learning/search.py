@@ -66,7 +66,7 @@ def search(problem, starts=None):
     if warm:
         check_same_model(problem)
         starts = Starts([problem.estimator._theta])
-    if problem.estimator.n_inducing == "auto":
+    if problem.seeks_number:
         growth = fit_with_enough_points(problem, starts, warm)
         return FittedProblem(problem, growth.result, growth)
     selector = specified_selector(problem, warm)
