@@ -56,7 +56,7 @@ def decide_noise(builder):
         same = homoscedastic if was_constant else varying
         check_same_noise(same)
         if estimator._noise.prior_means is not None:
-            same.plan.log_noise = estimator._noise.prior_means
+            same = same.from_noise(estimator._noise.prior_means)
         return Decision(same.build(choice))
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice))
@@ -64,8 +64,7 @@ def decide_noise(builder):
     if is_auto and fitted.stopped:
         return Decision(fitted.problem, fitted=fitted)
     n_kernel = fitted.problem.model.kernel.n_params
-    varying.plan.log_noise = fitted.result.best.theta[n_kernel:]
-    problem = varying.build(choice)
+    problem = varying.from_noise(fitted.result.best.theta[n_kernel:]).build(choice)
     starts = _starts(problem, fitted)
     if not is_auto:
         return Decision(problem, starts)

@@ -156,6 +156,16 @@ class RegressionBuilder(ProblemBuilder):
         other.plan = self._plan_of(self._noise if noise is None else noise, transform)
         return other
 
+    def from_noise(self, log_noise):
+        """Return the builder of problems that start from log variances (n_outputs,) of the noise.
+
+        Its plan is that of noise that varies.
+        """
+        other = copy(self)
+        other.plan = copy(self.plan)
+        other.plan.log_noise = log_noise
+        return other
+
     def _merged(self, data, transform):
         # Rounding may make transformed rows equal.
         return merge_rows(data.X, data.weight, is_sorted=transform is None)
