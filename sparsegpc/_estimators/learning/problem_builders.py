@@ -111,8 +111,7 @@ class LikelihoodBuilder(ProblemBuilder):
         parts = hyperparameters.kernel, self.likelihood, data, rows
         model = self.estimator._sparse_model(*parts, prior=prior)
         if choice.is_named:
-            parts = model.likelihood, model.targets, model.weight, model.fit_prior_mean
-            model.prior = prior.joined(shape_prior(*parts), model.kernel.n_params)
+            model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
         hyperparameters = hyperparameters.with_likelihood(model)
         return self._problem(choice, rows, spread, kernel, hyperparameters, model)
 

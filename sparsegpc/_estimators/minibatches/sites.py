@@ -54,10 +54,9 @@ class SiteMinibatches(BaseMinibatches):
         hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
         targets = self._likelihood.targets(y, weight, rows)
         prior = choice.prior(hyperparameters, spread)
-        if choice.is_named:
-            parts = self._likelihood, targets, rows.weight, self.fit_prior_mean
-            prior = prior.joined(shape_prior(*parts), hyperparameters.kernel.n_params)
         model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)
+        if choice.is_named:
+            model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
         return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, [])
 
     @property

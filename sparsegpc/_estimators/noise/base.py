@@ -57,20 +57,21 @@ def noise_prior(mean, n_params=1):
     return ProductPrior((NormalPrior(n_params * np.arange(len(mean)), mean, PRIOR_DEVIATION),))
 
 
-def shape_prior(likelihood, targets, weight, fit_prior_mean):
-    """Return the `ProductPrior` of the parameter of a likelihood of positive targets.
+def shape_prior(model):
+    """Return the `ProductPrior` of the parameter of a model's likelihood of positive targets.
 
     It is about that of a Gaussian noise variance of log y, relative to what a constant f leaves.
-    Other likelihoods have no such prior. The arguments are those of `SparseModel`.
+    Other likelihoods have no such prior.
     """
+    likelihood = model.likelihood
     if FREE_OF_NOISE not in getattr(likelihood, "at_limit", {}).values():
         return ProductPrior()
     # In units of the step that divides the variance by a hundred.
     step = likelihood.to_little_noise
     means = [
-        likelihood.constant_params(y, weight, fit_prior_mean)
+        likelihood.constant_params(y, model.weight, model.fit_prior_mean)
         + step * np.log(START) / TO_LITTLE_NOISE
-        for y in targets
+        for y in model.targets
     ]
     deviation = abs(step / TO_LITTLE_NOISE) * PRIOR_DEVIATION
     return ProductPrior((NormalPrior.of_all(np.concatenate(means), deviation),))
