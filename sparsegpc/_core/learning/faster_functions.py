@@ -11,7 +11,6 @@ well. The deviations then depend linearly on the columns.
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
@@ -24,6 +23,7 @@ from sparsegpc._core.learning.single_start import Run, Start, continue_run, fit_
 from sparsegpc._core.models.linear_deviations import linear_deviations
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_deviations import similar_group
+from sparsegpc._core.numerics.linalg import attempted
 
 # Least correlation within a group of columns from which another search begins.
 LEAST_GROUP_CORRELATION = 0.08
@@ -86,13 +86,12 @@ def fit_faster(model, result, starts, selector, settings):
     else:
         starts = [Start.typical(model, theta) for theta in starts]
     for start in starts:
-        try:
-            reached = best.best.objective
-            found = fit_from(model, start, selector, settings, to_beat=reached)
-        except LinAlgError:
+        reached = best.best.objective
+        found = attempted(fit_from, model, start, selector, settings, reached)
+        if found is None:
             # Rows may lie too close together for another kernel.
             continue
-        if found.best.objective > best.best.objective:
+        if found.best.objective > reached:
             best = result.followed_by(found)
         if settings.progress.stopped:
             break
@@ -107,9 +106,8 @@ def _found_in_part(model, result, starts, selector, settings):
     part, best, winner = model.subsample(RANKING_ROWS), None, 0
     for k, theta in enumerate((result.best.theta, *starts)):
         to_beat = -np.inf if best is None else best.objective
-        try:
-            run = continue_run(part, Run(theta), selector, settings, to_beat)
-        except LinAlgError:
+        run = attempted(continue_run, part, Run(theta), selector, settings, to_beat)
+        if run is None:
             continue
         if run.objective > to_beat:
             best, winner = run, k

@@ -7,10 +7,10 @@ point at every row it has no such preference, and 200 rows already say much abou
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_PASSES, shortened
 from sparsegpc._core.learning.single_start import Run, Start, continue_run
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 
@@ -122,11 +122,10 @@ class FewRows:
         for origin in origins:
             if runs and self._progress.stopped:
                 break
-            try:
-                runs.append(self._further(origin, RANKING_ITERATIONS))
-            except LinAlgError:
-                # The fit of all rows, with points that are further apart, may still succeed.
-                continue
+            run = attempted(self._further, origin, RANKING_ITERATIONS)
+            # If it fails, the fit of all rows, with points that are further apart, may not.
+            if run is not None:
+                runs.append(run)
         return runs
 
     def beats_constant(self, run):
@@ -194,11 +193,8 @@ class FewRows:
     def _continued(self, run, to_beat=-np.inf):
         if self._progress.stopped:
             return run
-        try:
-            return self._further(run, MAX_ITERATIONS, to_beat)
-        except LinAlgError:
-            # The bound of newly selected points may fail where that of the last ones did not.
-            return run
+        # The bound of newly selected points may fail where that of the last ones did not.
+        return attempted(self._further, run, MAX_ITERATIONS, to_beat) or run
 
     def _is_other_maximum(self, run, best):
         """Return whether a run ends about as high as the best, and beyond a valley."""
@@ -211,8 +207,5 @@ class FewRows:
 
     def _evaluated(self, theta, near):
         """Return the `Evaluation` at the points of another, or None if it cannot be computed."""
-        try:
-            near = near.points, near.states
-            return self._progress.evaluate(self._model, theta, *near, wrt_theta=False)
-        except LinAlgError:
-            return None
+        evaluate, near = self._progress.evaluate, (near.points, near.states)
+        return attempted(evaluate, self._model, theta, *near, wrt_theta=False)

@@ -22,6 +22,8 @@ from numpy.linalg import LinAlgError
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from sparsegpc._core.numerics.linalg import attempted
+
 # A power of two, for which a Sobol sequence is balanced.
 N_DRAWS = 16
 # A draw so far out that it should occur once in 1 / OUTERMOST samples would have most of the total
@@ -137,11 +139,8 @@ def _scales(model, best, axes):
 
 def _evaluated(model, best, theta):
     """Return the `Evaluation` at theta, or None if it fails."""
-    try:
-        evaluation = model.solve(theta, best.points, best.states, wrt_theta=False)
-    except LinAlgError:
-        return None
-    return evaluation if np.isfinite(evaluation.objective) else None
+    found = attempted(model.solve, theta, best.points, best.states, wrt_theta=False)
+    return found if found is not None and np.isfinite(found.objective) else None
 
 
 def _normal_scores(n_params, rng):

@@ -1,8 +1,7 @@
 """Select the inducing points of a model among the rows, or the centroids of rows around these."""
 
-from numpy.linalg import LinAlgError
-
 from sparsegpc._core.models.model import trivial_gain
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.selection.centroids import centroids
 
 
@@ -39,12 +38,9 @@ def try_centroids(model, selector, evaluation, progress):
         return evaluation
     points = _centroids(model, points, evaluation)
     wrt_theta = evaluation.grad_theta is not None
-    try:
-        other = progress.evaluate(model, theta, points, states, wrt_theta=wrt_theta)
-    except LinAlgError:
-        # Centroids may lie too close together.
-        return evaluation
-    return max(evaluation, other, key=lambda each: each.objective)
+    # Centroids may lie too close together.
+    other = attempted(progress.evaluate, model, theta, points, states, wrt_theta=wrt_theta)
+    return max(filter(None, (evaluation, other)), key=lambda each: each.objective)
 
 
 def is_fixed(model, selector):

@@ -11,6 +11,7 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
 # The number of points with which learning begins, and with which it ends if there are many rows.
@@ -63,14 +64,12 @@ def fit_with_more_points(model, result, selector, settings):
     if hessian is None:
         hessian = typical_hessian(model, len(before.theta))
     best, start = result._replace(hessian=hessian), Start(before.theta, before.states, hessian)
-    try:
-        found = fit_from(model, start, selector, settings)
+    # Many points may lie too close together where fewer did not.
+    found = attempted(fit_from, model, start, selector, settings)
+    if found is not None:
         is_better = found.best.objective > before.objective
         # Even a search that finds nothing better learns about the Hessian.
         best = result.followed_by(found) if is_better else best._replace(hessian=found.hessian)
-    except LinAlgError:
-        # Many points may lie too close together where fewer did not.
-        pass
     return finished(model, best, settings.progress)
 
 

@@ -13,6 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sparsegpc._core.learning.hyperparameters import Iterate
 from sparsegpc._core.models.evaluation import Evaluation
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.bfgs import projected_gradient
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs, maximize_lbfgs
 from sparsegpc._core.optimisers.line_searches import interpolated_rise
@@ -136,8 +137,5 @@ def _factor(model, theta, hessian):
     if hessian is None or not len(theta):
         return None
     curvature = model.total_weight * hessian.matrix + model.prior.curvature(theta)
-    try:
-        return cho_factor(curvature)
-    except LinAlgError:
-        # The updates keep it positive definite but for rounding. The search can do without it.
-        return None
+    # The updates keep it positive definite but for rounding. The search can do without it.
+    return attempted(cho_factor, curvature)

@@ -8,9 +8,9 @@ scale. Such trials also provide a start for a search that might miss that few co
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.numerics.linalg import attempted
 
 # A column counts as pruned if its length scale is more than this many times the shortest one.
 PRUNED = 5.0
@@ -68,11 +68,8 @@ def shortened(model, start, alternatives, progress, max_iter, share=0.0):
     def objective(theta):
         if progress.stopped:
             return -np.inf
-        try:
-            found = progress.evaluate(model, theta, start.points, start.states, **options)
-        except LinAlgError:
-            return -np.inf
-        return found.objective
+        found = attempted(progress.evaluate, model, theta, start.points, start.states, **options)
+        return -np.inf if found is None else found.objective
 
     def with_length(k, value):
         other = start.theta.copy()

@@ -31,6 +31,14 @@ class JitteredFactor(NamedTuple):
     jitter: float
 
 
+def attempted(function, *arguments, **options):
+    """Return what the function returns for these arguments, or None if it raises `LinAlgError`."""
+    try:
+        return function(*arguments, **options)
+    except LinAlgError:
+        return None
+
+
 def cholesky(A):
     """Return the lower Cholesky factor of the symmetric matrix `A` of shape (M, M).
 

@@ -9,10 +9,10 @@ from copy import copy
 from typing import NamedTuple
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import Run, fit_from
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import FittedProblem, search
@@ -117,10 +117,7 @@ def best_run(problem, starts, needed):
 
     def run(start, settings, to_beat=-np.inf):
         """Return the `FitResult` from a start, or None if it fails."""
-        try:
-            return fit_from(problem.model, start, selector, settings, to_beat)
-        except LinAlgError:
-            return None
+        return attempted(fit_from, problem.model, start, selector, settings, to_beat)
 
     max_iter = min(FIRST_ITERATIONS, settings.max_iter)
     short = settings._replace(max_iter=max_iter, max_reselections=0)

@@ -6,9 +6,9 @@ the model, so it stays if it gains anything.
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.initialization import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -89,10 +89,8 @@ def _with_tied_lengths(best):
     It is learned from the usual starts: from a common length scale, few of many columns would not
     be told from the others.
     """
-    try:
-        other = _learned(best.full_problem.with_choice(length_scales="tied"))
-    except LinAlgError:
-        # The best one so far remains.
+    other = attempted(_learned, best.full_problem.with_choice(length_scales="tied"))
+    if other is None:
         return best
     needed = MULTIPLE_FOR_TIED * best.part_fit.problem.needed_gain
     return better(other, best, "tied length scales", max(needed, FIRST_GAIN))

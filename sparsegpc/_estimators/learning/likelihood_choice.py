@@ -9,10 +9,10 @@ objective, the bound plus the log prior, where N is the number of targets that a
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.comparison import (
     DECIDING_ROWS,
@@ -74,10 +74,8 @@ def _fit(problem, name, fits, is_usual):
     """
     best = max((fit.result.best for fit in fits.values()), key=lambda b: b.objective, default=None)
     if name not in SLOW or best is None:
-        try:
-            return {name: search(problem)}
-        except LinAlgError:
-            return {}
+        found = attempted(search, problem)
+        return {} if found is None else {name: found}
     n_kernel = problem.model.kernel.n_params
     theta = np.append(best.theta[:n_kernel], problem.hyperparameters.theta[n_kernel:])
     needed = -np.inf if is_usual else best.objective

@@ -11,13 +11,13 @@ rejected.
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import Starts
 from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, shortened
 from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
@@ -99,10 +99,8 @@ def _learned_if_better(varying, starts, fitted):
     `fitted` is what was learned with homoscedastic noise. The bounds of both kinds of noise are
     None if noise that varies cannot be learned.
     """
-    try:
-        other = search(varying, starts)
-    except LinAlgError:
-        # Homoscedastic noise remains.
+    other = attempted(search, varying, starts)
+    if other is None:
         return None, None
     before, after, problem = fitted.result.best, other.result.best, fitted.problem
     bounds = {
