@@ -123,7 +123,7 @@ class FewRows:
             if runs and self._progress.stopped:
                 break
             run = attempted(self._further, origin, RANKING_ITERATIONS)
-            # If it fails, the fit of all rows, with points that are further apart, may not.
+            # The fit of all rows, with points that are further apart, may succeed where it fails.
             if run is not None:
                 runs.append(run)
         return runs

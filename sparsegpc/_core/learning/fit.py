@@ -36,7 +36,7 @@ from sparsegpc._core.selection.selectors import InducingPoints
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
 
 
-class Starts(NamedTuple):
+class StartOptions(NamedTuple):
     """Where a fit starts.
 
     ``values``

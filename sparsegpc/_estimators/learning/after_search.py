@@ -8,7 +8,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.all_rows import on_all_rows
 from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.more_points import (
     FIRST_POINTS,
     LEAST_COST_PER_ROW,
@@ -76,7 +76,7 @@ def better_with_enough_points(fitted, starts):
     With ``n_inducing="auto"`` other hyperparameters need another number of points.
     """
     try:
-        other = search(fitted.problem, Starts(starts))
+        other = search(fitted.problem, StartOptions(starts))
         if other.result.best.objective > fitted.result.best.objective:
             return other.evaluated_last()
     except LinAlgError:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.single_start import Run, fit_from
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.learning.point_selection import specified_selector
@@ -35,7 +35,7 @@ class Decision(NamedTuple):
     """
 
     problem: Problem
-    starts: Starts | None = None
+    starts: StartOptions | None = None
     fitted: FittedProblem | None = None
     compared_bounds: dict | None = None
 
@@ -68,7 +68,7 @@ class Candidate(NamedTuple):
         points = best.points if has_all_rows else None
         if len(part.model.weight) > DECIDING_ROWS and result.hessian is not None:
             run = Run(best.theta, best, result.hessian)
-        return Decision(problem, Starts([best.theta], points, run))
+        return Decision(problem, StartOptions([best.theta], points, run))
 
 
 def simplified(estimator):

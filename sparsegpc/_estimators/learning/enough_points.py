@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.single_start import FitResult, Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
@@ -42,8 +42,8 @@ class Growth(NamedTuple):
 def fit_with_enough_points(problem, starts, warm):
     """Return the `Growth` of the number of points of a `Problem`.
 
-    Of the `Starts`, or None, only the values count; for `warm` starts with the points of the last
-    fit see `search`.
+    Of the `StartOptions`, or None, only the values count; for `warm` starts with the points of the
+    last fit see `search`.
     """
     values, fits = None if starts is None else starts.values, PointGrowth(problem, warm)
     if problem.learns and not warm:
@@ -97,7 +97,7 @@ class PointGrowth:
         if self._warm:
             # For the first fit only.
             points, self._warm = last_points(self._problem, selector), False
-        starts = None if starts is None else Starts(starts, points)
+        starts = None if starts is None else StartOptions(starts, points)
         return fit_problem(self._problem, selector, starts)
 
     def gap(self, evaluation):

@@ -10,7 +10,7 @@ objective, the bound plus the log prior, where N is the number of targets that a
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -104,6 +104,6 @@ def _decision(builder, usual, fits):
         builder = builder.with_likelihood(RESPONSES[chosen]())
     if builder.progress.stopped:
         # What was learned so far becomes the model.
-        start = Starts([fits[chosen].result.best.theta])
+        start = StartOptions([fits[chosen].result.best.theta])
         return Decision(builder.build(problem.choice), start, compared_bounds=bounds)
     return decide_kernel(builder)._replace(compared_bounds=bounds)

@@ -13,7 +13,7 @@ rejected.
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, shortened
 from sparsegpc._core.learning.single_start import Start
@@ -75,7 +75,10 @@ def decide_noise(builder):
 
 
 def _starts(varying, fitted):
-    """Return the `Starts` of a problem of noise that varies, from the `FittedProblem` without."""
+    """Return the `StartOptions` of a problem of noise that varies.
+
+    `fitted` is what was learned with homoscedastic noise.
+    """
     problem, best = fitted.problem, fitted.result.best
     model, of_noise = problem.model, varying.plan.hyperparameters
     n_kernel = model.kernel.n_params
@@ -90,7 +93,8 @@ def _starts(varying, fitted):
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
-    return Starts(values, best.points if len(varying.model.weight) < FEWEST_FOR_SUBSETS else None)
+    has_subsets = len(varying.model.weight) >= FEWEST_FOR_SUBSETS
+    return StartOptions(values, None if has_subsets else best.points)
 
 
 def _learned_if_better(varying, starts, fitted):

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
     function_starts,
@@ -14,7 +14,7 @@ from sparsegpc._estimators.kernels.kernel_trees import summand_places
 
 
 def fit_problem(problem, selector, starts):
-    """Return the `FitResult` with the points of a selector, from `Starts`.
+    """Return the `FitResult` with the points of a selector, from `StartOptions`.
 
     If these are None, they are the values of the kernel and some derived from the data.
     """
@@ -31,7 +31,7 @@ def fit_problem(problem, selector, starts):
     if starts is None:
         # Few rows may not tell how good the user's own start is.
         is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
-        starts = Starts(
+        starts = StartOptions(
             values,
             own=values[: int(is_own)],
             restarts=restarts,
@@ -67,7 +67,7 @@ def _restarts(problem):
 
 
 def _columns(problem):
-    """Return the ``columns`` of `Starts`; None with a prior that penalises unequal lengths."""
+    """Return the ``columns`` of `StartOptions`; None with a prior that ties the lengths."""
     if not problem.learns or problem.choice.ties_length_scales:
         return None
     return single_columns(problem.hyperparameters, problem.spread)

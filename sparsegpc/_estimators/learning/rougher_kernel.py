@@ -9,7 +9,7 @@ rougher functions need more of them.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import Starts
+from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
@@ -112,5 +112,5 @@ def _continued(rougher, result):
     """Return the `FittedProblem` from the end of a run, with points for the rougher kernel."""
     if has_more_points(rougher, len(result.best.points.Z)):
         return with_most_points(FittedProblem(rougher, result))
-    starts = Starts([result.best.theta], result.best.points)
+    starts = StartOptions([result.best.theta], result.best.points)
     return search(rougher, starts).then(with_more_points)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sparsegpc._core.learning.fit import Starts, finished
+from sparsegpc._core.learning.fit import StartOptions, finished
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._estimators.learning.enough_points import Growth, fit_with_enough_points
 from sparsegpc._estimators.learning.point_selection import specified_selector
@@ -58,14 +58,14 @@ class FittedProblem(NamedTuple):
 def search(problem, starts=None):
     """Learn hyperparameters and points of a `Problem`, and return the `FittedProblem`.
 
-    `starts` are `Starts`. None means what the last fit learned, with its points, if the estimator
-    goes on from there; else the values of the kernel and some derived from the data. With
+    `starts` are `StartOptions`. None means what the last fit learned, with its points, if the
+    estimator goes on from there; else the values of the kernel and some derived from the data. With
     ``n_inducing="auto"`` only the values count.
     """
     warm = starts is None and is_warm(problem.estimator)
     if warm:
         check_same_model(problem)
-        starts = Starts([problem.estimator._theta])
+        starts = StartOptions([problem.estimator._theta])
     if problem.seeks_number:
         growth = fit_with_enough_points(problem, starts, warm)
         return FittedProblem(problem, growth.result, growth)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import FitResult, FitSettings
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
@@ -92,7 +92,7 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     hyperparameters, spread = first.hyperparameters, first.spread
-    starts = Starts(function_starts(hyperparameters, spread, first.model))
+    starts = StartOptions(function_starts(hyperparameters, spread, first.model))
     selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,

@@ -13,7 +13,7 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import RANKING_ITERATIONS, START_ROWS, FewRows, unranked
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import Run
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
@@ -221,7 +221,7 @@ def test_a_rare_class_that_few_rows_hardly_show_is_found(seed):
     candidates = [np.log([1.0, length_scale]) for length_scale in (2.0, 1.4, 1.0)]
     bounds = np.log([[1e-4, 1e6], [1e-2, 1e3]])
     selector = PivotedSelector("argmax", 20)
-    result = fit(model, Starts(candidates), selector, settings_of(bounds, 20, 1))
+    result = fit(model, StartOptions(candidates), selector, settings_of(bounds, 20, 1))
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)
     assert result.best.objective > constant + 10.0

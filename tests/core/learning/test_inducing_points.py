@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
@@ -126,7 +126,7 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
 
 def from_rows(or_centroids=True, start=LONG, points=None):
     selector = PivotedSelector("argmax", M, or_centroids=or_centroids)
-    starts = Starts([start], points)
+    starts = StartOptions([start], points)
     return fit(linear_labels(), starts, selector, settings_of(BOUNDS[:2], 20, 2)).best
 
 

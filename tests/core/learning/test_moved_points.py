@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.model import SparseModel
@@ -31,7 +31,9 @@ from tests.core.learning.moving_cases import (
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
     choose = PivotedSelector("argmax", M) if choose is None else choose
     options = {"max_iter": 200, "max_reselections": 2, "bounds": bounds, **options}
-    return fit(model, Starts([start]), choose, settings_of(**options), move_points=move_points)
+    return fit(
+        model, StartOptions([start]), choose, settings_of(**options), move_points=move_points
+    )
 
 
 MODELS = {"regression": (regression, 3), "classification": (classification, 2)}
@@ -294,7 +296,7 @@ def test_a_hessian_saves_evaluations():
     for is_known in (True, False):
         model = regression()
         selector = FixedSelector(model.X[::12])
-        result = fit(model, Starts([START]), selector, settings_of(BOUNDS, 30))
+        result = fit(model, StartOptions([START]), selector, settings_of(BOUNDS, 30))
         assert result.hessian is not None
         start = result.start() if is_known else result.start()._replace(hessian=None)
         end = move(model, start, settings_of(BOUNDS, 6))

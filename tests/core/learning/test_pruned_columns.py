@@ -7,7 +7,7 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import pruned_columns as module
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back, shortened
@@ -136,7 +136,10 @@ def test_a_fit_that_starts_with_a_pruned_column_finds_it():
     start = np.array([np.log(4.0), LONG, SHORT[1], SHORT[1]])
     without, found = (
         fit(
-            model, Starts([start]), SELECTOR, settings_of(BOUNDS, 60, 3, shorter_lengths=values)
+            model,
+            StartOptions([start]),
+            SELECTOR,
+            settings_of(BOUNDS, 60, 3, shorter_lengths=values),
         ).best
         for values in (None, ALTERNATIVES)
     )

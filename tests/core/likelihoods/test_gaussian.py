@@ -17,7 +17,7 @@ from scipy.stats import multivariate_normal, norm
 from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import Starts, fit
+from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.likelihoods.gaussian import (
@@ -306,7 +306,7 @@ def test_noise_that_depends_on_the_row_is_learned():
     model = model_of(GaussianNoise(2), rows, [target])
     result = fit(
         model,
-        Starts([np.zeros(4)]),
+        StartOptions([np.zeros(4)]),
         FixedSelector(np.linspace(-1.0, 1.0, 10)[:, None]),
         FitSettings(np.array([[-7.0, 7.0]] * 4), 100, 0, Progress()),
     )
