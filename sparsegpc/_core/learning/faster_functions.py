@@ -78,13 +78,13 @@ def missed_slope_variance(model, result):
     return found.slope_variance if found is not None and found.is_significant else None
 
 
-def fit_faster(model, result, starts, selector, settings):
-    """Fit from `starts`, theta (P,), as well, and return the better `FitResult`."""
+def fit_faster(model, result, thetas, selector, settings):
+    """Fit from `thetas`, of shape (P,) each, as well, and return the better `FitResult`."""
     best = result
     if len(model.weight) >= FEWEST_FOR_SUBSETS:
-        starts = _found_in_part(model, result, starts, selector, settings)
+        starts = _found_in_part(model, result, thetas, selector, settings)
     else:
-        starts = [Start.typical(model, theta) for theta in starts]
+        starts = [Start.typical(model, theta) for theta in thetas]
     for start in starts:
         reached = best.best.objective
         found = attempted(fit_from, model, start, selector, settings, reached)
@@ -98,13 +98,13 @@ def fit_faster(model, result, starts, selector, settings):
     return finished(model, best, settings.progress)
 
 
-def _found_in_part(model, result, starts, selector, settings):
+def _found_in_part(model, result, thetas, selector, settings):
     """Return the `Start` for all rows at the best end of searches on a part of them.
 
     The list that holds it is empty if the search from the hyperparameters of `result` is the best.
     """
     part, best, winner = model.subsample(RANKING_ROWS), None, 0
-    for k, theta in enumerate((result.best.theta, *starts)):
+    for k, theta in enumerate((result.best.theta, *thetas)):
         to_beat = -np.inf if best is None else best.objective
         run = attempted(continue_run, part, Run(theta), selector, settings, to_beat)
         if run is None:

@@ -38,38 +38,38 @@ class Ranking(NamedTuple):
     others: list
 
 
-def unranked(starts):
+def unranked(thetas):
     """Return the `Ranking` of starts of shape (P,) in their order; only the first is needed."""
-    first, *others = map(Run, starts)
+    first, *others = map(Run, thetas)
     return Ranking([first], others)
 
 
-def learn_starts(model, starts, n_points, settings):
-    """Return the `Ranking` of the runs from all `starts`, theta of shape (P,).
+def learn_starts(model, thetas, n_points, settings):
+    """Return the `Ranking` of the runs from all `thetas`, of shape (P,) each.
 
     The bound with an inducing point at every row decides. If `n_points`, those of the fit of all
     rows, are fewer than the rows, the maximum of their bound may lie elsewhere. Then that bound
     decides, and the best theta after a few iterations with a point at every row is one more start.
     A run that ended at a constant function has no end, as its start may do better on all rows.
     """
-    origins = list(map(Run, starts))
+    origins = list(map(Run, thetas))
     few = FewRows(model, settings)
     if n_points < few.n_rows and not settings.progress.stopped:
         origins += by_objective(few.first_steps(origins))[:1]
         few = FewRows(model, settings, n_points)
     ranking = few.ranking(origins)
     if not few.beats_constant(ranking.needed[0]):
-        return unranked(starts)
+        return unranked(thetas)
     useful = [
         [run if few.beats_constant(run) else Run(run.begin) for run in runs] for runs in ranking
     ]
     return Ranking(*useful)
 
 
-def rank_starts(model, starts, settings):
+def rank_starts(model, thetas, settings):
     """Return starts of shape (P,), the best first after a few iterations on few rows."""
-    runs = FewRows(model, settings).first_steps(map(Run, starts))
-    return [run.begin for run in by_objective(runs)] or starts
+    runs = FewRows(model, settings).first_steps(map(Run, thetas))
+    return [run.begin for run in by_objective(runs)] or thetas
 
 
 def by_objective(runs):
@@ -106,10 +106,10 @@ class FewRows:
         expected = list(map(self._expected_maximum, runs))
         highest = max(range(len(runs)), key=lambda k: runs[k].objective)
         for k in {0, highest}:
-            runs[k] = self._continued(runs[k])
+            runs[k] = self._prolonged(runs[k])
         reached, most = by_objective(runs)[0].objective, int(np.argmax(expected))
         if most not in (0, highest) and expected[most] > reached:
-            runs[most] = self._continued(runs[most], reached)
+            runs[most] = self._prolonged(runs[most], reached)
         first = runs[0]
         best, *others = by_objective(runs)
         if not self._is_other_maximum(first, best):
@@ -141,14 +141,15 @@ class FewRows:
         """
         return self._loss(theta, best) > len(theta)
 
-    def preferred(self, starts, theta):
-        """Return the best run from some starts if these rows prefer its end to `theta`, or None.
+    def preferred(self, thetas, theta):
+        """Return the best run from `thetas` if these rows prefer its end to `theta`, or None.
 
-        If they are all rows, no loss is due to chance. There may be no starts.
+        If these are all the rows, any loss counts, since none is due to chance. `thetas` may be
+        empty.
         """
-        if not starts or self._progress.stopped:
+        if not thetas or self._progress.stopped:
             return None
-        best = self.ranking(list(map(Run, starts))).needed[0]
+        best = self.ranking(list(map(Run, thetas))).needed[0]
         usual = LEAST_LOSS if self._are_all else len(theta)
         return best if best.end is not None and self._loss(theta, best) > usual else None
 
@@ -190,7 +191,8 @@ class FewRows:
         settings = self._settings._replace(max_iter=max_iter, max_reselections=0)
         return continue_run(self._model, run, self._selector, settings, to_beat)
 
-    def _continued(self, run, to_beat=-np.inf):
+    def _prolonged(self, run, to_beat=-np.inf):
+        """Return the `Run` after many further iterations, or the same if it cannot go on."""
         if self._progress.stopped:
             return run
         # The bound of newly selected points may fail where that of the last ones did not.

@@ -113,17 +113,17 @@ def _unlike(given, candidates, bounds):
     return found
 
 
-def summand_starts(hyperparameters, starts, model, places):
+def summand_starts(hyperparameters, thetas, model, places):
     """Return start values of theta at which a single summand of the kernel matters.
 
-    They are the given `starts`, with the other summands at the smallest variance that their bounds
+    They are the given `thetas`, with the other summands at the smallest variance that their bounds
     admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the indices
     of its hyperparameters.
     """
     found, kernel, rows = [], model.kernel, model.some_rows()
     bounds = hyperparameters.bounds[: kernel.n_params]
     for own in places:
-        for start in starts:
+        for start in thetas:
             theta = start.copy()
             theta[: kernel.n_params] = kernel.least_variance(start[: kernel.n_params], bounds, rows)
             theta[own] = start[own]

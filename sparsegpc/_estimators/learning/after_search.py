@@ -54,11 +54,11 @@ def _better_from(fitted, of_column, others):
     Those in `of_column` are for a function of a single column, for which twice as many points are
     tried, too.
     """
-    problem, result, starts = fitted.problem, fitted.result, [*of_column, *others]
+    problem, result, thetas = fitted.problem, fitted.result, [*of_column, *others]
     if problem.seeks_number:
-        return better_with_enough_points(fitted, starts)
+        return better_with_enough_points(fitted, thetas)
     selector, settings = specified_selector(problem), problem.settings
-    faster = fit_faster(problem.model, result, starts, selector, settings)
+    faster = fit_faster(problem.model, result, thetas, selector, settings)
     is_found = not np.array_equal(faster.best.theta, result.best.theta)
     may_grow = problem.chooses_points and len(problem.model.weight) > FIRST_POINTS
     if of_column and may_grow and not (is_found or problem.progress.stopped):
@@ -70,13 +70,13 @@ def _better_from(fitted, of_column, others):
     return fitted._replace(result=faster)
 
 
-def better_with_enough_points(fitted, starts):
+def better_with_enough_points(fitted, thetas):
     """Return the better of a `FittedProblem` and what a search from other starts learns.
 
     With ``n_inducing="auto"`` other hyperparameters need another number of points.
     """
     try:
-        other = search(fitted.problem, StartOptions(starts))
+        other = search(fitted.problem, StartOptions(thetas))
         if other.result.best.objective > fitted.result.best.objective:
             return other.evaluated_last()
     except LinAlgError:

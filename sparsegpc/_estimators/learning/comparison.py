@@ -91,7 +91,7 @@ def deciding_part(problem):
     return problem._replace(estimator=simple, model=problem.model.subsample(n_rows))
 
 
-def better(other, best, name, needed):
+def better_candidate(other, best, name, needed):
     """Return the better of two `Candidate`: the other one has to gain more than `needed` nats.
 
     Print the comparison if the estimator is verbose; `name` states what the other one adds.

@@ -91,13 +91,13 @@ class PointGrowth:
         """Return whether a few rows contradict theta, so that growth has to go on."""
         return self._few_rows is not None and self._few_rows.contradict(theta, self._best)
 
-    def fit(self, n_points, starts):
+    def fit(self, n_points, thetas):
         """Return the `FitResult` from a list of theta, or None for the usual starts."""
         selector, points = named_selector(self._problem, n_points, tol=0.0), None
         if self._warm:
             # For the first fit only.
             points, self._warm = last_points(self._problem, selector), False
-        starts = None if starts is None else StartOptions(starts, points)
+        starts = None if thetas is None else StartOptions(thetas, points)
         return fit_problem(self._problem, selector, starts)
 
     def gap(self, evaluation):
@@ -113,10 +113,10 @@ class PointGrowth:
         print_line(f"{name}: gap {gap:.3g} nats per row")
         return gap
 
-    def grow(self, starts, first_size=FIRST_SIZE):
-        """Return the `Growth` from `starts`, which the first fit gets.
+    def grow(self, thetas, first_size=FIRST_SIZE):
+        """Return the `Growth` from `thetas`, from which the first fit starts.
 
-        Each further fit starts from the theta of the best so far, or from the first `starts` again
+        Each further fit starts from the theta of the best so far, or from the first `thetas` again
         if the last theta is contradicted.
 
         The ``end`` is "certified", "full_rank" (the points span all rows), "max_inducing",
@@ -127,9 +127,9 @@ class PointGrowth:
         tol = problem.estimator.certificate_tol
         max_points = min(problem.estimator.max_inducing, len(model.weight))
         size, history, best, before = min(first_size, max_points), [], None, None
-        first = starts
+        first = thetas
         while True:
-            result = self.fit(size, starts)
+            result = self.fit(size, thetas)
             found = result.best
             n_points, gap = len(found.points.Z), self.gap(found)
             history.append({"n_inducing": n_points, "lower_bound": found.elbo, "gap_per_row": gap})
@@ -153,7 +153,7 @@ class PointGrowth:
             gain = found.objective - model.constant_bound()
             if is_confirmed and gained <= max(PLATEAU * gain, model.tol):
                 return Growth(best, history, "plateau")
-            before, starts = (None, first) if contradicted else (result, [best.best.theta])
+            before, thetas = (None, first) if contradicted else (result, [best.best.theta])
             size = min(2 * size, max_points)
 
 

@@ -18,7 +18,7 @@ from sparsegpc._estimators.learning.comparison import (
     Candidate,
     Decision,
     best_run,
-    better,
+    better_candidate,
     deciding_part,
 )
 from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
@@ -93,7 +93,7 @@ def _with_tied_lengths(best):
     if other is None:
         return best
     needed = MULTIPLE_FOR_TIED * best.part_fit.problem.needed_gain
-    return better(other, best, "tied length scales", max(needed, FIRST_GAIN))
+    return better_candidate(other, best, "tied length scales", max(needed, FIRST_GAIN))
 
 
 def _with_transform(best, transform):
@@ -114,7 +114,7 @@ def _with_transform(best, transform):
         return best
     # A faster function was looked for in the columns as they are only.
     other = Candidate(problem, found._replace(sought_faster=False))
-    return better(other, best, "transformed columns", needed=0.0)
+    return better_candidate(other, best, "transformed columns", needed=0.0)
 
 
 def _with_main_effects(plain):
@@ -126,7 +126,7 @@ def _with_main_effects(plain):
     if found is None:
         return plain
     needed = max(part.needed_gain, FIRST_GAIN)
-    return better(Candidate(problem, found), plain, "main effects", needed)
+    return better_candidate(Candidate(problem, found), plain, "main effects", needed)
 
 
 def _decision_with_effects(plain):

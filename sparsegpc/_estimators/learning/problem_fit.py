@@ -73,10 +73,10 @@ def _columns(problem):
     return single_columns(problem.hyperparameters, problem.spread)
 
 
-def simpler_starts(problem, starts):
-    """Return `starts` with a single summand that matters, if the user's kernel is a sum."""
+def simpler_starts(problem, thetas):
+    """Return `thetas` with a single summand that matters, if the user's kernel is a sum."""
     hyperparameters, model = problem.hyperparameters, problem.model
     if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
         return []
     places = summand_places(problem.kernel, hyperparameters.names[: model.kernel.n_params])
-    return summand_starts(hyperparameters, starts, model, places)
+    return summand_starts(hyperparameters, thetas, model, places)

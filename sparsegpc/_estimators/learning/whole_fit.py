@@ -59,7 +59,7 @@ def _reconsidered(warm, builder, decide):
     try:
         afresh = _learn_without_hidden_noise(builder.afresh(), decide)
         afresh = afresh._replace(problem=afresh.problem._replace(estimator=builder.estimator))
-        kept = _better(afresh, warm)
+        kept = _better_fit(afresh, warm)
     except LinAlgError:
         # What was learned from the last fit is usable.
         kept = warm.evaluated_last()
@@ -69,7 +69,7 @@ def _reconsidered(warm, builder, decide):
     return kept._replace(choice_weight=builder.total_weight)
 
 
-def _better(afresh, warm):
+def _better_fit(afresh, warm):
     """Return the better `FittedProblem` of a fit afresh and a warm start, evaluated last."""
     after, before = afresh.result.best, warm.result.best
     # Objectives for other rows, noise or likelihoods do not tell which model is better.
