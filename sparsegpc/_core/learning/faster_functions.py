@@ -36,8 +36,8 @@ RANKING_ROWS = 2000
 def missed_correlation(model, result):
     """Return the correlation of deviations at neighbouring rows that a faster function may explain.
 
-    It is zero if it is not significant, or if there are too few points, which has another remedy.
-    Small deviations count less.
+    Zero if insignificant, or if there are too few points: then more points are needed, not another
+    search. Small deviations count less.
     """
     if model.cost_per_row(result.best) >= NEGLIGIBLE_COST_PER_ROW:
         return 0.0

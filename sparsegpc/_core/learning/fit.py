@@ -48,8 +48,8 @@ class StartOptions(NamedTuple):
     ``run``
         The `Run` from the only value if it has begun on a part of the rows, else None.
     ``own``
-        Further values from which the model is fitted, too, unless they are not expected to come
-        near the best fit.
+        Further values from which the model is fitted, too; each search stops early if it is
+        unlikely to come near the best fit.
     ``restarts``
         Values from which searches run to their end, after everything else, so that they cannot
         lower the objective.

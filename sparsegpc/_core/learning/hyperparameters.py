@@ -30,7 +30,7 @@ PATIENCE = 2
 class Iterate(NamedTuple):
     """An evaluation for the optimisers: ``x`` (P,), the objective there and its gradient (P,).
 
-    `optimisers` call it a point; elsewhere points are inducing points.
+    The optimisers call this a point; everywhere else, points are inducing points.
     """
 
     x: np.ndarray

@@ -80,7 +80,7 @@ def better_with_enough_points(fitted, thetas):
         if other.result.best.objective > fitted.result.best.objective:
             return other.evaluated_last()
     except LinAlgError:
-        # What was learned remains.
+        # Keep the fit we have.
         pass
     return fitted.evaluated_last()
 
@@ -101,7 +101,7 @@ def with_search_from(fitted, theta):
             if problem.moves_points and not problem.progress.stopped:
                 result = fit_moved(model, result, settings)
     except LinAlgError:
-        # What was learned is usable.
+        # Keep the fit we have.
         pass
     return fitted._replace(result=result).evaluated_last()
 

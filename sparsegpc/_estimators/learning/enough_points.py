@@ -170,7 +170,7 @@ def _with_missed(problem, theta, growth):
             if again.result.best.objective > growth.result.best.objective:
                 growth = again._replace(history=[*growth.history, *again.history])
     except LinAlgError:
-        # More points may lie too close together; what was learned is usable.
+        # More points may lie too close together. Keep the fit we have.
         pass
     return growth
 

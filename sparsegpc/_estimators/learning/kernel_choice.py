@@ -84,7 +84,7 @@ def _learned(problem):
 
 
 def _with_tied_lengths(best):
-    """Return the `Candidate` with tied length scales if it is better than the best one, else that.
+    """Return the `Candidate` with tied length scales if it beats `best`, else `best`.
 
     It is learned from the usual starts: from a common length scale, few of many columns would not
     be told from the others.
@@ -97,7 +97,7 @@ def _with_tied_lengths(best):
 
 
 def _with_transform(best, transform):
-    """Return the `Candidate` with transformed columns if it is better than the best one, else that.
+    """Return the `Candidate` with transformed columns if it beats `best`, else `best`.
 
     It is learned from two starts. One has the learned length scales of the columns as they are, in
     units of the transformed ones, and the other one those that a kernel by name has at first.
@@ -118,7 +118,7 @@ def _with_transform(best, transform):
 
 
 def _with_main_effects(plain):
-    """Return the `Candidate` with main effects if it is better, else the plain one."""
+    """Return the `Candidate` with main effects if it beats `plain`, else `plain`."""
     problem = plain.full_problem.with_choice(main_effects=True)
     part = deciding_part(problem)
     starts = MainEffectStarts(part, plain.part_fit.result).all()

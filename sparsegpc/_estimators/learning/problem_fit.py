@@ -16,7 +16,7 @@ from sparsegpc._estimators.kernels.kernel_trees import summand_places
 def fit_problem(problem, selector, starts):
     """Return the `FitResult` with the points of a selector, from `StartOptions`.
 
-    If these are None, they are the values of the kernel and some derived from the data.
+    ``starts=None`` means the kernel's own values and some derived from the data.
     """
     hyperparameters, settings = problem.hyperparameters, problem.settings
     if problem.moves_points:

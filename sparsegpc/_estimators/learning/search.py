@@ -38,7 +38,7 @@ class FittedProblem(NamedTuple):
         return self.problem.progress.stopped
 
     def then(self, step):
-        """Return what a further step, a function of this, returns, unless the fit is stopped."""
+        """Apply a step to this fit; return it unchanged if the fit was stopped."""
         return self if self.stopped else step(self)
 
     def evaluated_last(self):
@@ -47,7 +47,7 @@ class FittedProblem(NamedTuple):
         return self._replace(result=finished(problem.model, self.result, problem.progress))
 
     def incomplete(self):
-        """Return the same, with the reason that the callback stopped the fit."""
+        """Return a copy whose message says that the callback stopped the fit."""
         result, growth = self.result, self.growth
         if result.best.converged:
             result = result._replace(message=STOPPED)

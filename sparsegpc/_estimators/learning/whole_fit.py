@@ -61,7 +61,7 @@ def _reconsidered(warm, builder, decide):
         afresh = afresh._replace(problem=afresh.problem._replace(estimator=builder.estimator))
         kept = _better_fit(afresh, warm)
     except LinAlgError:
-        # What was learned from the last fit is usable.
+        # Keep the fit we have.
         kept = warm.evaluated_last()
     if kept.stopped:
         # The next fit makes the choices.
@@ -108,7 +108,7 @@ def _learn_without_hidden_noise(builder, decide):
         if remaining < vanished and not other.stopped:
             return other._replace(n_left_out=n_copies)
     except LinAlgError:
-        # What was learned is usable.
+        # Keep the fit we have.
         pass
     return fitted.evaluated_last()
 
