@@ -36,14 +36,29 @@ def start_values(hyperparameters, spread):
     if len(hyperparameters.theta) == 0:
         return starts
     lengths, _ = _typical_lengths(hyperparameters, spread)
-    n_varying = spread.n_varying
-    shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
-    n_factors = 1 + int(-np.log(shortest) / np.log(3))
-    factors = np.geomspace(1.0, shortest, 1 + n_factors) if lengths else [1.0]
+    factors = _length_factors(spread.n_varying) if lengths else [1.0]
     candidates = [_with_lengths(hyperparameters, spread, factor) for factor in factors]
     if lengths:
         candidates.append(candidates[-1] + hyperparameters.to_little_noise)
     return starts + _unlike(starts, candidates, hyperparameters.bounds)
+
+
+def _length_factors(n_varying):
+    """Return the length scales of `start_values` as multiples of the typical ones, descending."""
+    shortest = min(CLOSEST ** (1.0 / n_varying), (2.0 * n_varying) ** -0.5)
+    n_factors = 1 + int(-np.log(shortest) / np.log(3))
+    return np.geomspace(1.0, shortest, 1 + n_factors)
+
+
+def shorter_starts(hyperparameters, spread):
+    """Return a list of the start with the second longest length scales of `start_values`.
+
+    It is empty if the kernel has no length scales.
+    """
+    if all(column is None for column in hyperparameters.columns):
+        return []
+    theta = _with_lengths(hyperparameters, spread, _length_factors(spread.n_varying)[1])
+    return [np.clip(theta, *hyperparameters.bounds.T)]
 
 
 def function_starts(hyperparameters, spread, model):

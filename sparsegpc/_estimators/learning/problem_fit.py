@@ -7,6 +7,7 @@ from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
     function_starts,
+    shorter_starts,
     single_columns,
     summand_starts,
 )
@@ -29,11 +30,9 @@ def fit_problem(problem, selector, starts):
         values = function_starts(hyperparameters, problem.spread, problem.model)
         restarts = _restarts(problem)
     if starts is None:
-        # Few rows may not tell how good the user's own start is.
-        is_own = problem.learns and isinstance(problem.estimator.kernel, Kernel)
         starts = StartOptions(
             values,
-            own=values[: int(is_own)],
+            own=_own_starts(problem),
             restarts=restarts,
             simpler=simpler_starts(problem, values),
             columns=_columns(problem),
@@ -52,6 +51,14 @@ def evaluate_problem(problem, selector, theta, states=None):
     """
     settings = problem.settings._replace(max_iter=0, max_reselections=0, report=None)
     return fit_from(problem.model, Start(theta, states), selector, settings).best
+
+
+def _own_starts(problem):
+    """Return starts whose worth few rows may not tell: the user's own, and a fast function."""
+    if not problem.learns:
+        return []
+    own = [problem.hyperparameters.theta] if isinstance(problem.estimator.kernel, Kernel) else []
+    return own + shorter_starts(problem.hyperparameters, problem.spread)
 
 
 def _restarts(problem):

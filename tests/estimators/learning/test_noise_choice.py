@@ -51,7 +51,7 @@ def test_noise_that_vanishes_where_targets_are_equal_is_not_taken(monkeypatch):
     X, y = below_zero()
     learning = {"kernel": "rbf", "main_effects": False, "n_inducing": 40, "tol": 1e-3}
     auto = model_of("auto", **learning).fit(X, y)
-    assert auto.noise_bounds_["gp"] > auto.noise_bounds_["homoscedastic"] + 100.0
+    assert auto.noise_bounds_["gp"] > auto.noise_bounds_["homoscedastic"] + 50.0
     assert auto.noise_variance_ is not None
     assert auto.history_["lower_bound"][-1] == auto.lower_bound_
     monkeypatch.setattr(noise_choice, "MOST_VANISHING", 1.0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn import clone, config_context
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
@@ -23,6 +24,14 @@ def season_and_trend(slope, amplitude, n=200):
     """Return `n` times, and a trend with a season of one unit, which has 20 rows."""
     t = np.sort(np.random.RandomState(0).uniform(0.0, n / 20.0, n))
     return t[:, None], slope * t + amplitude * np.sin(2.0 * np.pi * t)
+
+
+def waves_over_an_area(seed, n=800):
+    """Return places with a third column, log odds with waves and a trend, and labels."""
+    rng = np.random.RandomState(100 + seed)
+    X = np.column_stack([rng.uniform(0, 6, n), rng.uniform(0, 10, n), rng.normal(size=n)])
+    f = 1.5 * np.sin(X[:, 0]) * np.cos(X[:, 1]) + X[:, 2] - 0.5
+    return X, f, rng.uniform(size=n) < expit(f)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +291,18 @@ def test_a_fast_function_of_one_of_ten_columns_is_found_under_few_labels():
     alone = SparseGPClassifier(ConstantKernel() * RBF()).fit(X[:, :1], y)
     model = SparseGPClassifier(ConstantKernel() * RBF(np.ones(10))).fit(X, y)
     assert model.lower_bound_ > alone.lower_bound_ - 0.1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waves_over_an_area_are_found_under_labels(seed):
+    X, f, y = waves_over_an_area(seed)
+    fitted = SparseGPClassifier().fit(X, y)
+    near = 0.8 * RBF([1.3, 1.3, 2.5])
+    reference = SparseGPClassifier(near, n_inducing=200).fit(X, y)
+    assert fitted.lower_bound_ > reference.lower_bound_ - 2.0
+    low, high = fitted.predict_proba_interval(X)
+    covered = (low[:, 1] < expit(f)) & (expit(f) < high[:, 1])
+    assert covered.mean() > 0.9
 
 
 def test_the_start_of_the_user_is_not_lost_to_a_poorer_one():
