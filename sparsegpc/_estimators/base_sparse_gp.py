@@ -489,11 +489,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
 
         The arguments are those of `_checked_rows`.
         """
-        return [self._model_of_rows(self._rows_again(*data, **named_data))]
-
-    def _rows_again(self, *data, **named_data):
-        """Return what `_checked_rows` returns, without copies if the fit has left them out."""
         rows = self._checked_rows(*data, **named_data, reset=False)
+        return [self._model_of_rows(self._rows_as_learned(rows))]
+
+    def _rows_as_learned(self, rows):
+        """Return rows without copies if the fit has left those out."""
         return rows.without_copies() if self._without_copies else rows
 
     def _model_of_rows(self, rows):

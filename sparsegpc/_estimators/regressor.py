@@ -272,7 +272,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         return self._plan.extend(hyperparameters, model)
 
     def _models_of_rows(self, X, y, sample_weight, noise_variance=None):
-        targets = self._rows_again(X, y, sample_weight, noise_variance)
+        targets = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
         is_given = self._noise is None
         if is_given != (noise_variance is not None):
             raise ValueError(
@@ -282,7 +282,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )
-        targets = self._scaled(targets)
+        targets = self._rows_as_learned(self._scaled(targets))
         merged = merge_rows(targets.X, targets.weight, is_sorted=True)
         rows = self._plan.rows_of(targets, merged)
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel

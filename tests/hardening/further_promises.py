@@ -18,6 +18,7 @@ from tests.hardening.promises import (
     Promises,
     least_variance,
     leaves,
+    reached,
     row_weights,
 )
 
@@ -274,7 +275,7 @@ class FurtherPromises(Promises):
         constant = _constant_bound(self.problem, model)
         if constant is None:
             return
-        bound, total = model.lower_bound_, row_weights(self.problem).sum()
+        bound, total = reached(model), row_weights(self.problem).sum()
         # A search may end within its tolerance, and the shape has a prior.
         allowed = ROUNDING * (abs(bound) + abs(constant)) + SMALLEST_VARIANCE_COST * total
         allowed += LOST
@@ -292,11 +293,11 @@ class FurtherPromises(Promises):
         if model.point_cost > 0.0 or getattr(model, "estimators_", None) or not model.converged_:
             return
         n_values = row_weights(problem).sum() * np.size(problem.y[0])
-        for name, reached, bound, cost in self._alternatives(model):
+        for name, found, bound, cost in self._alternatives(model):
             allowed = LOST + LOST_PER_VALUE * n_values + cost
-            allowed += ROUNDING * (abs(reached) + abs(bound)) + self._lost_digits(model)
+            allowed += ROUNDING * (abs(found) + abs(bound)) + self._lost_digits(model)
             self.require(
-                reached >= bound - allowed, f"worse than {name}: {reached:.8g}, {bound:.8g}"
+                found >= bound - allowed, f"worse than {name}: {found:.8g}, {bound:.8g}"
             )
 
     def _alternatives(self, model):
@@ -322,14 +323,14 @@ class FurtherPromises(Promises):
             others["one length scale"] = {"kernel": common}
         elif not is_object and kernel is not None and model.length_scales == "free":
             others["one length scale"] = {"length_scales": "common"}
-        reached = model.lower_bound_ + model.log_prior_
+        found = reached(model)
         for name, changes in others.items():
             other = self._fitted(clone(problem.estimator).set_params(**changes))
             if other._without_copies != model._without_copies:
                 # Their bounds are for different rows.
                 continue
             cost = self._cost_of_variance(other, least.get(name, 0.0))
-            yield name, reached, other.lower_bound_ + other.log_prior_, cost
+            yield name, found, other.lower_bound_ + other.log_prior_, cost
 
     def _cost_of_variance(self, model, variance):
         """Return what a variance of f, as small as the kernel admits, may cost in nats."""

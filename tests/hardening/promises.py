@@ -19,6 +19,9 @@ EPSILON = np.finfo(float).eps
 ROUNDING = 1e-7
 # What the smallest variance that a kernel admits may cost a constant function, in nats per value.
 SMALLEST_VARIANCE_COST = 2e-4
+# With a kernel by name, the logarithm of a noise variance has a normal prior about a tenth of the
+# variance of the targets, with this standard deviation.
+NOISE_PRIOR = 0.1, 2.0
 # Evaluations of the bound for each iteration that the limits admit, and for anything else.
 LINE_SEARCH, OTHER_EVALUATIONS = 25, 300
 CERTIFIED_ROWS = 500
@@ -247,7 +250,7 @@ class Promises:
         constant = _constant_bound(self.problem, model)
         if constant is None:
             return
-        bound, total = model.lower_bound_, row_weights(self.problem).sum()
+        bound, total = reached(model), row_weights(self.problem).sum()
         n_outputs = 1 if hasattr(model, "predict_proba") else np.size(self.problem.y[0])
         allowed = ROUNDING * max(abs(bound), abs(constant))
         allowed += SMALLEST_VARIANCE_COST * total * n_outputs
@@ -317,7 +320,7 @@ class Promises:
         problem = self.problem
         if len(problem.y) > CERTIFIED_ROWS or getattr(model, "estimators_", None):
             return
-        if any("sites did not converge" in str(one.message) for one in self.caught):
+        if any("did not converge in" in str(one.message) for one in self.caught):
             # Then a certificate says so instead.
             return
         with self.kept("certificate"):
@@ -452,8 +455,16 @@ def _log_marginal_likelihood(problem, model):
     return total
 
 
+def reached(model):
+    """Return the objective of a fitted model: its bound and the log density of the prior."""
+    return model.lower_bound_ + getattr(model, "log_prior_", 0.0)
+
+
 def _constant_bound(problem, model):
-    """Return the log likelihood of the best constant function, or None where it is not admitted."""
+    """Return the objective of the best constant function, or None where it is not admitted.
+
+    It is the log likelihood, and the log density of the prior of the noise.
+    """
     if getattr(model, "optimizer", "bfgs") is None or getattr(model, "learning_rate", 1.0) == 0.0:
         return None
     least = least_variance(model.kernel)
@@ -497,7 +508,14 @@ def _constant_bound(problem, model):
         return None
     if least > 1e-4 * variance.min() and not getattr(model, "normalize_y", False):
         return None
-    return -0.5 * weight.sum() * float((np.log(2.0 * np.pi * variance) + 1.0).sum())
+    log_likelihood = -0.5 * weight.sum() * float((np.log(2.0 * np.pi * variance) + 1.0).sum())
+    if not (model.kernel is None or isinstance(model.kernel, str)):
+        return log_likelihood
+    share, deviation = NOISE_PRIOR
+    about_mean = weight @ (y - weight @ y / weight.sum()) ** 2 / weight.sum()
+    with np.errstate(divide="ignore"):
+        distance = (np.log(variance) - np.log(share * about_mean)) / deviation
+    return log_likelihood - 0.5 * float((distance**2).sum())
 
 
 def _best_of_pair(total, learned):

@@ -338,8 +338,8 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
         g = sites.precision * v if residual_cost is None else residual_cost
         if needs_gram:
             # A residual of zero is at its minimum, so its derivatives are zero. A large g would
-            # magnify their rounding errors.
-            g = np.where(features.residual > 0.0, g, 0.0)
+            # magnify their rounding errors. Rounding may turn a g near zero negative.
+            g = np.where(features.residual > 0.0, np.maximum(g, 0.0), 0.0)
         posteriors.append((posterior.w, posterior.prior_mean, inverse_from_cholesky(posterior.LB)))
         inputs.append(np.stack([sites.precision, sites.shift, g, v * features.residual]))
     grams = None if needs_gram else [q.LB @ q.LB.T for _, q, _ in outputs]

@@ -179,8 +179,8 @@ def noisy_targets(y, weight, basis, rows):
 
 
 def limited_exp(log_variance):
-    """Return exp(log_variance), at most exp(600) so that later products do not overflow."""
-    return np.exp(np.minimum(log_variance, 600.0))
+    """Return exp(log_variance), from exp(-600) to exp(600): later products do not overflow."""
+    return np.exp(np.clip(log_variance, -600.0, 600.0))
 
 
 def _records(**fields):
