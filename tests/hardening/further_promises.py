@@ -296,9 +296,7 @@ class FurtherPromises(Promises):
         for name, found, bound, cost in self._alternatives(model):
             allowed = LOST + LOST_PER_VALUE * n_values + cost
             allowed += ROUNDING * (abs(found) + abs(bound)) + self._lost_digits(model)
-            self.require(
-                found >= bound - allowed, f"worse than {name}: {found:.8g}, {bound:.8g}"
-            )
+            self.require(found >= bound - allowed, f"worse than {name}: {found:.8g}, {bound:.8g}")
 
     def _alternatives(self, model):
         """Yield names of alternatives, what the model and they reach, and what limits may cost."""
