@@ -6,12 +6,13 @@ its distribution function falls from one to zero around the same place. The node
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from sparsegpc._core.likelihoods.expectations import NODES, WEIGHTS
-from sparsegpc._core.likelihoods.responses import LARGEST_LOG, observations
+from sparsegpc._core.likelihoods.responses import LARGEST_LOG, ResponseLikelihood, observations
 from sparsegpc._core.numerics.floats import LOG_2PI
 from sparsegpc._core.numerics.quadrature import legendre_panels, narrowed
 
@@ -28,6 +29,9 @@ SMALLEST_DEVIATION = 1e-10
 LARGEST_PROBIT = 40.0
 # Accuracy of the probit, and largest number of steps of this search.
 PROBIT_TOL, MOST_STEPS = 1e-10, 200
+# Steps before bisection in mixtures, where secants hardly advance along a plateau between
+# components that are far apart.
+MOST_SECANTS = 30
 
 # A function of f with a wider peak also changes on this scale somewhere.
 LARGEST_WIDTH = 1.4
@@ -37,6 +41,15 @@ _NARROW = 0.5
 # Gauss-Legendre nodes and weights for the interval from 0 to 1.
 _PANEL_NODES, _PANEL_WEIGHTS = (part[:, None] for part in legendre_panels([0.0, 1.0], 48))
 _GRID = np.linspace(0.0, 1.0, 65)[:, None]
+
+
+class PredictivePart(NamedTuple):
+    """A component of a mixture: its weight, its likelihood, and mean and variance of f, (n,)."""
+
+    weight: float
+    likelihood: ResponseLikelihood
+    mean: np.ndarray
+    variance: np.ndarray
 
 
 def _by_chunk(function, *rows):
@@ -127,18 +140,71 @@ def predictive_quantiles(likelihood, level, mean, variance, exposure):
 
     They are limited to about 1e304 and, if they are not counts, 1e-304.
     """
-    target = ndtri(level)
+    target, is_discrete = ndtri(level), likelihood.is_discrete
 
     def search(mean, variance, exposure):
         def excess(y, rows):
             targets = observations(y, exposure[rows])
-            probability = predictive_cdf(likelihood, targets, mean[rows], variance[rows])
-            return np.clip(ndtri(probability), -LARGEST_PROBIT, LARGEST_PROBIT) - target
+            return _probit(predictive_cdf(likelihood, targets, mean[rows], variance[rows])) - target
 
-        first, scale = _log_normal_guess(likelihood, target, mean, variance, exposure)
-        return _roots(excess, first, scale, likelihood.is_discrete)
+        guess = _log_normal_guess(likelihood, target, mean, variance, exposure)
+        return _roots(excess, *guess, is_discrete, *_all_numbers(len(mean), is_discrete))
 
     return _by_chunk(search, mean, variance, exposure)
+
+
+def mixture_predictive_quantiles(parts, level, exposure):
+    """Return the smallest y with P(Y <= y) >= level for mixtures, given exposures (n,).
+
+    `parts` is a list of `PredictivePart` whose likelihoods are of one kind. A quantile is between
+    the least and the largest one of the components.
+    """
+    ends = np.stack(
+        [predictive_quantiles(p.likelihood, level, p.mean, p.variance, exposure) for p in parts]
+    )
+    if len(parts) == 1:
+        return ends[0]
+    target, is_discrete = ndtri(level), parts[0].likelihood.is_discrete
+
+    def excess(y, rows):
+        return _probit(_mixture_cdf(parts, observations(y, exposure[rows]), rows)) - target
+
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    if is_discrete:
+        # A count at which no component reaches the level.
+        low = np.minimum(low - 1.0, np.nextafter(low, -np.inf))
+    guess = _guess_between(ends, parts, target, exposure)
+    return _roots(excess, *guess, is_discrete, low, high, MOST_SECANTS)
+
+
+def _mixture_cdf(parts, y, rows):
+    """Return P(Y <= y) for mixtures of `PredictivePart` at some rows, and targets of these rows."""
+    return sum(
+        part.weight * predictive_cdf(part.likelihood, y, part.mean[rows], part.variance[rows])
+        for part in parts
+    )
+
+
+def _guess_between(ends, parts, target, exposure):
+    """Return what `_log_normal_guess` does, for mixtures, from quantiles (J, n) of components."""
+    weights = np.array([part.weight for part in parts])
+    scales = [
+        _log_normal_guess(p.likelihood, target, p.mean, p.variance, exposure)[1] for p in parts
+    ]
+    # Half a count in place of none.
+    least = 0.5 if parts[0].likelihood.is_discrete else 0.0
+    return weights @ np.log(np.maximum(ends, least)), weights @ np.stack(scales)
+
+
+def _probit(probability):
+    """Return the limited probit of probabilities that rounding may have raised above one."""
+    return np.clip(ndtri(np.minimum(probability, 1.0)), -LARGEST_PROBIT, LARGEST_PROBIT)
+
+
+def _all_numbers(n, is_discrete):
+    """Return ends of an interval with all quantiles, (n,) each; the lower one is none of counts."""
+    floor, ceiling = np.exp([-LARGEST_LOG, LARGEST_LOG])
+    return np.full(n, -1.0 if is_discrete else floor), np.full(n, ceiling)
 
 
 def _log_normal_guess(likelihood, target, mean, variance, exposure):
@@ -151,28 +217,36 @@ def _log_normal_guess(likelihood, target, mean, variance, exposure):
     return centre - 0.5 * variance_of_log + target * scale, scale
 
 
-def _roots(excess, first, scale, is_discrete):
+def _roots(excess, first, scale, is_discrete, low, high, most_secants=MOST_STEPS):
     """Return the smallest y at which each of n increasing functions is not negative, shape (n,).
 
-    ``excess(y, rows)`` are the values of the functions `rows` at y. They are nearly linear in x,
-    the logarithm of y, or of 1 + y for counts, with the slope ``1 / scale``; `first` guesses log y.
-    The Illinois method, a secant method with a bracket, finds their roots in x. For counts it
-    visits only whole numbers.
+    It is in the interval from `low`, for counts without `low`, to `high`. ``excess(y, rows)`` are
+    the values of the functions `rows` at y. They are nearly linear in x, the logarithm of y, or of
+    1 + y for counts, with the slope ``1 / scale``; `first` guesses log y. The Illinois method, a
+    secant method with a bracket, finds their roots in x, and after `most_secants` steps bisection.
+    For counts they visit only whole numbers.
     """
     n, shift = len(first), 1.0 if is_discrete else 0.0
-    floor, ceiling = np.exp([-LARGEST_LOG, LARGEST_LOG])
-    low, high = np.full(n, -1.0 if is_discrete else floor), np.full(n, ceiling)
+    low, high, floor = low.copy(), high.copy(), np.exp(-LARGEST_LOG)
     below, above = np.full(n, -np.inf), np.full(n, np.inf)
     x, last_side = np.logaddexp(0.0, first) if is_discrete else first, np.zeros(n)
 
     def log(y):
         return np.log(np.maximum(y + shift, floor))
 
-    rows = np.arange(n)
+    def are_open(rows, x_low, x_high):
+        is_wide = x_high - x_low > 1e-12
+        return is_wide & (high[rows] - low[rows] > 1.0) if is_discrete else is_wide
+
+    rows = np.flatnonzero(are_open(slice(None), log(low), log(high)))
     for step in range(MOST_STEPS):
+        if not len(rows):
+            break
         y = np.exp(np.clip(x[rows], -LARGEST_LOG, LARGEST_LOG)) - shift
         if is_discrete:
             y = np.clip(np.rint(y), low[rows] + 1.0, high[rows] - 1.0)
+        else:
+            y = np.clip(y, low[rows], high[rows])
         value = excess(y, rows)
         is_low = value < 0.0
         # The value at an end that stays a second time is halved, so that a later step replaces it.
@@ -184,10 +258,8 @@ def _roots(excess, first, scale, is_discrete):
         above[rows] = np.where(is_low, share * above[rows], value)
 
         x_low, x_high = log(low[rows]), log(high[rows])
-        is_open = x_high - x_low > 1e-12
-        if is_discrete:
-            is_open &= high[rows] - low[rows] > 1.0
-        else:
+        is_open = are_open(rows, x_low, x_high)
+        if not is_discrete:
             is_root = np.abs(value) < PROBIT_TOL
             high[rows[is_root]] = y[is_root]
             is_open &= ~is_root
@@ -197,7 +269,7 @@ def _roots(excess, first, scale, is_discrete):
         outwards = log(y) - 1.5 * 2.0**step * scale[rows] * value
         is_bracketed = np.isfinite(below[rows]) & np.isfinite(above[rows])
         x[rows] = np.where(is_bracketed, secant, outwards)
+        if step >= most_secants:
+            x[rows] = 0.5 * (x_low + x_high)
         rows = rows[is_open]
-        if not len(rows):
-            break
     return high

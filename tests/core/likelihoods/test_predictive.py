@@ -15,7 +15,9 @@ from scipy.special import logsumexp
 from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
 from sparsegpc._core.likelihoods.positive import Gamma, LogNormal, Weibull
 from sparsegpc._core.likelihoods.predictive import (
+    PredictivePart,
     log_predictive_density,
+    mixture_predictive_quantiles,
     predictive_cdf,
     predictive_quantiles,
 )
@@ -320,6 +322,105 @@ def test_quantiles_of_many_rows_are_those_of_each(case):
         row = slice(i, i + 1)
         alone = predictive_quantiles(case.likelihood, 0.3, mean[row], variance[row], exposure[row])
         assert_allclose(found[row], alone, rtol=1e-9)
+
+
+# Quantiles of mixtures
+
+
+def random_mixture(kinds, seed, n_parts, log_spread, log_variance):
+    """Return parts and exposures of three rows, with likelihoods among those of one kind."""
+    rng = np.random.RandomState(seed)
+    weights = rng.dirichlet(np.full(n_parts, 0.5)).clip(1e-12)
+    parts = [
+        PredictivePart(
+            weight,
+            kinds[rng.randint(len(kinds))].likelihood,
+            3.0 + np.exp(log_spread) * rng.standard_normal(3),
+            np.exp(log_variance + 2.0 * rng.standard_normal(3)),
+        )
+        for weight in weights / weights.sum()
+    ]
+    is_discrete = kinds[0].likelihood.is_discrete
+    return parts, np.exp(rng.standard_normal(3)) if is_discrete else np.ones(3)
+
+
+def mixture_cdf(parts, y, exposure):
+    rows = observations(y, exposure)
+    return sum(
+        part.weight * predictive_cdf(part.likelihood, rows, part.mean, part.variance)
+        for part in parts
+    )
+
+
+MIXTURE = {
+    "seed": st.integers(0, 2**31),
+    "n_parts": st.integers(2, 6),
+    "log_spread": st.floats(-8.0, 3.5),
+    "log_variance": st.floats(-8.0, 3.0),
+    "level": LEVELS,
+}
+
+
+@pytest.mark.parametrize("kind", [Poisson, NegativeBinomial])
+@given(**MIXTURE)
+def test_a_quantile_of_a_mixture_is_the_smallest_count_that_reaches_the_level(
+    kind, seed, n_parts, log_spread, log_variance, level
+):
+    kinds = [case for case in COUNTS if isinstance(case.likelihood, kind)]
+    parts, exposure = random_mixture(kinds, seed, n_parts, log_spread, log_variance)
+    found = mixture_predictive_quantiles(parts, level, exposure)
+    assert (found == np.rint(found)).all()
+    assert (found >= 0.0).all()
+    assert (mixture_cdf(parts, found, exposure) >= level * (1.0 - 1e-12)).all()
+    less = found - np.spacing(found).clip(1.0)
+    below = mixture_cdf(parts, np.maximum(less, 0.0), exposure)
+    assert ((found == 0.0) | (below < level * (1.0 + 1e-12))).all()
+
+
+@pytest.mark.parametrize("kind", [Gamma, Weibull, LogNormal])
+@given(**MIXTURE)
+def test_the_distribution_function_of_a_mixture_at_a_quantile_is_the_level(
+    kind, seed, n_parts, log_spread, log_variance, level
+):
+    kinds = [case for case in CASES if isinstance(case.likelihood, kind)]
+    parts, exposure = random_mixture(kinds, seed, n_parts, log_spread, log_variance)
+    found = mixture_predictive_quantiles(parts, level, exposure)
+    assert_allclose(mixture_cdf(parts, found, exposure), level, atol=1e-8)
+
+
+@EACH
+def test_the_quantile_of_a_mixture_of_one_is_its_own(case):
+    rng = np.random.RandomState(0)
+    mean, variance, exposure = rng.randn(20), rng.gamma(1.0, size=20), np.ones(20)
+    own = predictive_quantiles(case.likelihood, 0.3, mean, variance, exposure)
+    one = [PredictivePart(1.0, case.likelihood, mean, variance)]
+    assert_array_equal(mixture_predictive_quantiles(one, 0.3, exposure), own)
+    equal = [part._replace(weight=weight) for part in one for weight in (0.2, 0.5, 0.3)]
+    assert_allclose(mixture_predictive_quantiles(equal, 0.3, exposure), own, rtol=1e-9)
+
+
+@pytest.mark.parametrize("level", [0.25, 0.5, 0.75, 0.5 + 1e-9])
+def test_levels_on_a_plateau_between_counts_are_reached_exactly(level):
+    """With equal weights the distribution function stays at these levels for many counts."""
+    parts = [
+        PredictivePart(0.25, Poisson(), np.full(2, mean), np.full(2, 1e-6))
+        for mean in (0.0, 5.0, 12.0, 25.0)
+    ]
+    found = mixture_predictive_quantiles(parts, level, np.ones(2))
+    assert (mixture_cdf(parts, found, np.ones(2)) >= level * (1.0 - 1e-12)).all()
+    assert (mixture_cdf(parts, found - 1.0, np.ones(2)) < level).all()
+
+
+@EACH
+def test_quantiles_of_mixtures_with_absurd_rates_are_ordered(case):
+    means, ones = np.array([-900.0, 0.0, 900.0]), np.ones(3)
+    parts = [
+        PredictivePart(weight, case.likelihood, mean, 0.1 * ones)
+        for weight, mean in ((0.3, means), (0.7, means[::-1]))
+    ]
+    quantiles = [mixture_predictive_quantiles(parts, level, ones) for level in (1e-3, 0.5, 0.999)]
+    assert np.isfinite(quantiles).all()
+    assert (np.diff(quantiles, axis=0) >= 0.0).all()
 
 
 # Moments and draws
