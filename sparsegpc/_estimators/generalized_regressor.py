@@ -6,6 +6,7 @@ from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
+from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.likelihood_choice import decide_likelihood
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
@@ -15,7 +16,7 @@ from sparsegpc.likelihoods import RESPONSES
 
 
 @with_parameters
-class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
+class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, BaseSparseGP):
     r"""Gaussian process regression of counts, positive numbers and durations.
 
     Targets have a distribution whose mean is :math:`e_n c \exp(f(x_n))`, where f has a Gaussian
@@ -86,6 +87,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, BaseSparseGP):
 
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
+        **HyperparameterDraws._parameter_constraints,
         "likelihood": [StrOptions({"auto", *RESPONSES}), ResponseLikelihood],
     }
 

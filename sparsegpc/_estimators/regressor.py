@@ -138,6 +138,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     }
 
     _rougher_kernels = ("matern32", "laplacian")
+    _averages_few_rows = True
 
     def fit(self, X, y, sample_weight=None, noise_variance=None):
         """Learn hyperparameters, inducing points and the posterior.

@@ -1,6 +1,5 @@
 """Draws of the hyperparameters, over which predictions are averaged."""
 
-from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
@@ -45,6 +44,9 @@ class HyperparameterDraws:
 
     _parameter_constraints = {"hyperparameters": [StrOptions({"auto", "best", "average"})]}
 
+    # Whether "auto" averages in models of few rows.
+    _averages_few_rows = False
+
     def _store(self, fitted):
         super()._store(fitted)
         problem, result = fitted.problem, fitted.result
@@ -68,7 +70,7 @@ class HyperparameterDraws:
 
     def _averages(self, total_weight):
         if self.hyperparameters == "auto":
-            return is_regressor(self) and total_weight <= AVERAGING_ROWS
+            return self._averages_few_rows and total_weight <= AVERAGING_ROWS
         return self.hyperparameters == "average"
 
     def _store_posterior(self, evaluation, model, offset):

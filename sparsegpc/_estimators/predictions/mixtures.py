@@ -34,6 +34,13 @@ def mixture_moments(weights, means, variances):
     return mean, sum(w * (s + (m - mean) ** 2) for w, m, s in parts)
 
 
+def positive_mixture_moments(weights, means, variances):
+    """Return the `mixture_moments` of positive numbers, infinite where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, variance = mixture_moments(weights, means, variances)
+    return mean, np.where(np.isfinite(mean), variance, np.inf)
+
+
 def mixture_covariance(parts):
     """Return mean (K, N) and covariance (K, N, N) of mixtures of K joint distributions.
 

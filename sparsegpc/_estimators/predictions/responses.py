@@ -6,7 +6,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
-from sparsegpc._core.likelihoods.predictive import log_predictive_density, predictive_quantiles
+from sparsegpc._core.likelihoods.predictive import (
+    PredictivePart,
+    log_predictive_density,
+    mixture_predictive_quantiles,
+)
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.responses import checked_exposure, checked_observations
@@ -16,7 +20,8 @@ from sparsegpc._estimators.input.validation import (
     check_weights,
     checked_numbers,
 )
-from sparsegpc._estimators.predictions.latent import LatentPredictions
+from sparsegpc._estimators.predictions.latent import LatentPredictions, component_moments
+from sparsegpc._estimators.predictions.mixtures import mixture_log_density, positive_mixture_moments
 
 
 def _has_survival(estimator):
@@ -63,8 +68,10 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         ValueError
             If `exposure` is not positive, or the likelihood takes none.
         """
-        moments = self._moments(X, exposure)
-        mean, variance = self._likelihood.mean_and_variance(*moments)
+        parts, exposure = self._parts_and_exposure(X, exposure)
+        moments = [p.likelihood.mean_and_variance(p.mean, p.variance, exposure) for p in parts]
+        weights = [part.weight for part in parts]
+        mean, variance = positive_mixture_moments(weights, *zip(*moments, strict=True))
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def predict_quantiles(self, X, q, exposure=None):
@@ -89,9 +96,9 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
             If a level is not between 0 and 1, or as in `predict`.
         """
         levels = check_levels(q)
-        moments = self._moments(X, exposure)
+        parts, exposure = self._parts_and_exposure(X, exposure)
         quantiles = np.stack(
-            [predictive_quantiles(self._likelihood, level, *moments) for level in levels.ravel()],
+            [mixture_predictive_quantiles(parts, level, exposure) for level in levels.ravel()],
             axis=1,
         )
         return quantiles if levels.ndim else quantiles[:, 0]
@@ -145,7 +152,7 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         X = self._check_rows(X)
         y = checked_observations(self._likelihood, y, exposure, event)
         check_consistent_length(X, y)
-        return log_predictive_density(self._likelihood, y, *self._latent(X))
+        return _log_density(self._parts(X), y)
 
     def score(self, X, y, sample_weight=None, exposure=None, event=None):
         """Return the share of the deviance of y that the predictive mean explains, D².
@@ -178,8 +185,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         y = checked_observations(self._likelihood, y, exposure, event)
         check_consistent_length(X, y)
         weight = check_weights(sample_weight, len(y))
-        mean, variance = self._latent(X)
-        y, f, weight = (part[weight > 0.0] for part in (y, mean + 0.5 * variance, weight))
+        f = self._f_at_mean(self._parts(X))
+        y, f, weight = (part[weight > 0.0] for part in (y, f, weight))
         largest = weight @ self._likelihood.saturated_log_density(y)
         lack = largest - weight @ self._likelihood.log_density(y, f)
         lack_of_constant = largest - self._likelihood.constant_bound(y, weight)
@@ -215,7 +222,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         rng = check_random_state(random_state)
 
         def sample(component, n):
-            return self._likelihood.sample(self._draws_of_f(component, X, n, rng), exposure, rng)
+            f = self._draws_of_f(component, X, n, rng)
+            return component.observation.sample(f, exposure, rng)
 
         return self._joint_draws(n_samples, rng, sample)
 
@@ -249,12 +257,10 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
                 f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
                 "give the times after which to know the probability of survival"
             )
-        moments, event = self._latent(X), np.zeros(len(X))
+        parts, event = self._parts(X), np.zeros(len(X))
         # The log densities of rows that are censored at these times, which have all digits.
         log_survival = [
-            log_predictive_density(
-                self._likelihood, observations(np.full(len(X), time), event=event), *moments
-            )
+            _log_density(parts, observations(np.full(len(X), time), event=event))
             if time > 0.0
             else np.zeros(len(X))
             for time in given
@@ -263,19 +269,41 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         survival = np.exp(np.minimum(np.stack(log_survival, axis=1), 0.0))
         return survival if np.ndim(times) else survival[:, 0]
 
-    def _latent(self, X):
-        """Return mean and variance of f at validated rows, (N,) each."""
+    def _parts(self, X):
+        """Return a `PredictivePart` for each component, at validated rows."""
         with single_threaded_blas():
-            mean, variance = self._latent_moments(X)
-        return mean[0], variance[0]
+            moments = component_moments(self._components, X)
+        return [
+            PredictivePart(weight, component.observation, mean[0], variance[0])
+            for component, weight, mean, variance in zip(self._components, *moments, strict=True)
+        ]
 
-    def _moments(self, X, exposure):
-        """Return mean and variance of f, and exposures, (N,) each."""
+    def _parts_and_exposure(self, X, exposure):
+        """Return the `_parts` at a user's rows, and their exposures, (N,)."""
         X = self._check_rows(X)
         exposure = checked_exposure(self._likelihood, exposure, len(X))
-        return *self._latent(X), exposure
+        return self._parts(X), exposure
+
+    def _f_at_mean(self, parts):
+        """Return the values of f, (N,), at which the predictive means are those given f.
+
+        They are values of the learned likelihood, whose mean given f may differ from those of the
+        components by a constant factor.
+        """
+        own = self._likelihood.log_mean_factor()
+        log_means = [
+            (part.likelihood.log_mean_factor() - own) + (part.mean + 0.5 * part.variance)
+            for part in parts
+        ]
+        return mixture_log_density([part.weight for part in parts], log_means)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _log_density(parts, y):
+    """Return the logarithm of the predictive density of targets (n,), from `PredictivePart`."""
+    densities = [log_predictive_density(p.likelihood, y, p.mean, p.variance) for p in parts]
+    return mixture_log_density([part.weight for part in parts], densities)
