@@ -112,6 +112,7 @@ CONSTRUCTORS = {
         "random_state": 0,
         "verbose": 0,
         "callback": None,
+        "hyperparameters": "auto",
         "likelihood": "auto",
     },
     SparseGPRegressor: {

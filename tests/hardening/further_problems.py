@@ -232,6 +232,7 @@ def _generalized(rng, X):
     model = SparseGPGeneralizedRegressor(
         likelihood=likelihood,
         bound=str(rng.choice(["auto", "tight", "spherical", "standard"], p=[0.7, 0.1, 0.1, 0.1])),
+        hyperparameters="average" if rng.rand() < 0.3 else "best",
         **_parameters(rng, X),
     )
     weight = _observed(draw_weights(rng, len(X)), event)

@@ -161,6 +161,9 @@ VARIANTS = {
     "noise process of two": lambda: regressor(2, noise="gp"),
     "noise chosen by the bound": lambda: regressor(noise="auto"),
     "averaged hyperparameters": lambda: regressor(hyperparameters="average"),
+    "averaged counts": lambda: generalized(
+        likelihood="negative-binomial", hyperparameters="average"
+    ),
     "student-t noise of two": lambda: regressor(2, noise=StudentTNoise(3.0)),
     "truncated": lambda: regressor().truncate(4, rows(), targets()),
     "truncated classifier": lambda: classifier().truncate(4, rows(), labels(2)),

@@ -288,6 +288,7 @@ PARAMETERS = {
         "random_state": "abc",
     },
     GENERALIZED: {"likelihood": "poison", "bound": "tigth", "n_inducing": 0, "kernel": "RBF"},
+    ("counts", "durations"): {"hyperparameters": "averaged"},
     ("latent variables",): {
         "n_components": 0,
         "n_inducing": 0,

@@ -20,11 +20,12 @@ class HyperparameterDraws:
     hyperparameters : {"auto", "best", "average"}, default="auto"
         "best" predicts with the learned hyperparameters. "average" averages predictions over 16
         draws from their approximate posterior, which matters if few rows leave the hyperparameters
-        uncertain: :ref:`user guide <averaging>`. "auto" averages in regressions with at most 100
-        rows, counted by their weights. With P hyperparameters averaging takes up to 4 P + 16
-        additional evaluations of the bound; predictions take 16 times the time, and the model 16
-        times the memory. The inducing points, the other attributes and methods such as
-        `certificate` are those of the learned hyperparameters.
+        uncertain: :ref:`user guide <averaging>`. "auto" averages in :class:`SparseGPRegressor` with
+        at most 100 rows, counted by their weights, and in no other estimator. With P
+        hyperparameters averaging takes up to 4 P + 16 additional evaluations of the bound;
+        predictions take 16 times the time, and the model 16 times the memory. The inducing points,
+        the other attributes and methods such as `certificate` are those of the learned
+        hyperparameters.
 
     Attributes
     ----------

@@ -18,8 +18,8 @@ MOST_NEWTON_STEPS = 60
 class Component(NamedTuple):
     """A component of a mixture: its weight, and a model at one draw of the hyperparameters.
 
-    ``posteriors`` is a list of `Posterior`. ``observation`` tells how y depends on f: a likelihood
-    of labels, a `LearnedNoise`, or None if the noise is not known.
+    ``posteriors`` is a list of `Posterior`. ``observation`` tells how y depends on f: a likelihood,
+    a `LearnedNoise`, or None if the noise is not known.
     """
 
     weight: float

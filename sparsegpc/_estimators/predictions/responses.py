@@ -59,7 +59,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         Returns
         -------
         y_mean : ndarray of shape (n_samples,)
-            The mean of y, over the likelihood and the posterior of f.
+            The mean of y, over the likelihood, the posterior of f and, if predictions are averaged
+            over them, the hyperparameters.
         y_std : ndarray of shape (n_samples,)
             Only if `return_std`.
 
@@ -94,6 +95,11 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         ------
         ValueError
             If a level is not between 0 and 1, or as in `predict`.
+
+        Notes
+        -----
+        If predictions are averaged over 16 draws of the hyperparameters, the quantiles are those of
+        the mixture of their distributions. They take about 40 times the time.
         """
         levels = check_levels(q)
         parts, exposure = self._parts_and_exposure(X, exposure)
@@ -158,8 +164,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         """Return the share of the deviance of y that the predictive mean explains, D².
 
         The deviance is twice the difference between the largest log likelihood of each target and
-        that at the prediction. D² is 1 for perfect predictions and 0 for those of the best constant
-        function f.
+        that at the prediction, both with the learned `likelihood_`. D² is 1 for perfect predictions
+        and 0 for those of the best constant function f.
 
         Parameters
         ----------
