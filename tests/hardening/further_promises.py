@@ -96,7 +96,7 @@ class FurtherPromises(Promises):
 
     def _check_own_bound(self, model):
         """The bound at the learned hyperparameters is that of the fit."""
-        if getattr(model, "estimators_", None):
+        if getattr(model, "estimators_", None) or self.has_unsolved_sites:
             return
         problem = self.problem
         with self.kept("lower_bound"):

@@ -71,6 +71,11 @@ class Promises:
         self.problem, self.caught, self.broken = problem, caught, []
         self.estimator = clone(problem.estimator)
 
+    @property
+    def has_unsolved_sites(self):
+        """Whether a warning said that the sites, or the noise, did not converge."""
+        return any("did not converge in" in str(one.message) for one in self.caught)
+
     @contextlib.contextmanager
     def kept(self, what):
         """Note an exception of the block as a broken promise, with where it came from."""
@@ -203,7 +208,7 @@ class Promises:
             self.require(np.isfinite(fewer.lower_bound_), "truncated: bound not finite")
             predict = self._predictor(fewer)
             self.require(np.isfinite(predict(problem.X_new)).all(), "truncated: nan")
-            if any("sites did not converge" in str(one.message) for one in self.caught):
+            if self.has_unsolved_sites:
                 # Then bounds may be those of other sites.
                 return
             rounding = ROUNDING * abs(model.lower_bound_) + self._lost_digits(model)
@@ -320,7 +325,7 @@ class Promises:
         problem = self.problem
         if len(problem.y) > CERTIFIED_ROWS or getattr(model, "estimators_", None):
             return
-        if any("did not converge in" in str(one.message) for one in self.caught):
+        if self.has_unsolved_sites:
             # Then a certificate says so instead.
             return
         with self.kept("certificate"):
