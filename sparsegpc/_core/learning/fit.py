@@ -47,8 +47,8 @@ class StartOptions(NamedTuple):
         best value itself, not at the end of a run on a part of the rows.
     ``run``
         The `Run` from the only value if it has begun on a part of the rows, else None.
-    ``own``
-        Further values from which the model is fitted, too; each search stops early if it is
+    ``on_all_rows``
+        Values from which the model is fitted in any case; each search stops early if it is
         unlikely to come near the best fit.
     ``restarts``
         Values from which searches run to their end, after everything else, so that they cannot
@@ -67,7 +67,7 @@ class StartOptions(NamedTuple):
     values: list
     points: InducingPoints | None = None
     run: Run | None = None
-    own: list | tuple = ()
+    on_all_rows: list | tuple = ()
     restarts: list | tuple = ()
     fallbacks: list | tuple = ()
     simpler: list | tuple = ()
@@ -161,8 +161,8 @@ class _Fit:
     def fit(self):
         """Fit from the starts. If all of them fail, the last error is raised."""
         needed, others = self.ranking()
-        own, fallbacks = map(Run, self.starts.own), map(Run, self.starts.fallbacks)
-        self.try_runs([*needed, *own], [*others, *fallbacks])
+        further, fallbacks = map(Run, self.starts.on_all_rows), map(Run, self.starts.fallbacks)
+        self.try_runs([*needed, *further], [*others, *fallbacks])
         self.try_pruned_columns()
         self.try_simpler()
         self.try_constant(needed[0].begin)

@@ -50,15 +50,15 @@ def _length_factors(n_varying):
     return np.geomspace(1.0, shortest, 1 + n_factors)
 
 
-def shorter_starts(hyperparameters, spread):
+def shorter_starts(hyperparameters, spread, given):
     """Return a list of the start with the second longest length scales of `start_values`.
 
-    It is empty if the kernel has no length scales.
+    It is empty if the kernel has no length scales, or if a `given` theta is near that start.
     """
     if all(column is None for column in hyperparameters.columns):
         return []
     theta = _with_lengths(hyperparameters, spread, _length_factors(spread.n_varying)[1])
-    return [np.clip(theta, *hyperparameters.bounds.T)]
+    return _unlike(given, [theta], hyperparameters.bounds)
 
 
 def function_starts(hyperparameters, spread, model):

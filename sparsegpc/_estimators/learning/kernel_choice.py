@@ -14,6 +14,7 @@ from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import (
+    DECIDING_ROWS,
     FIRST_GAIN,
     Candidate,
     Decision,
@@ -127,6 +128,29 @@ def _with_main_effects(plain):
         return plain
     needed = max(part.needed_gain, FIRST_GAIN)
     return better_candidate(Candidate(problem, found), plain, "main effects", needed)
+
+
+def with_effects_beside_noise(fitted):
+    """Add main effects beside noise that varies if they are better there.
+
+    Without effects, the first decision was made with homoscedastic noise, which may hide them. With
+    so many rows that a part of them decides, it stays.
+    """
+    problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
+    is_open = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
+    may_try = is_open and problem.learns and not is_warm(problem.estimator)
+    varies = problem.plan is not None and problem.plan.varies
+    n_rows = len(problem.model.weight)
+    is_small = not problem.learns_from_part and n_rows <= DECIDING_ROWS
+    if (
+        not (may_try and varies and is_small)
+        or problem.choice.main_effects
+        or fitted.result.trivial
+    ):
+        return fitted
+    plain = Candidate(problem, fitted)
+    best = _with_main_effects(plain)
+    return fitted.evaluated_last() if best is plain else best.decision().learn()
 
 
 def _decision_with_effects(plain):

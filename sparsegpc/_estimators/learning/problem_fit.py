@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from sparsegpc._core.learning.few_rows import START_ROWS
 from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.initialization import (
@@ -32,7 +33,7 @@ def fit_problem(problem, selector, starts):
     if starts is None:
         starts = StartOptions(
             values,
-            own=_own_starts(problem),
+            on_all_rows=_starts_on_all_rows(problem, values),
             restarts=restarts,
             simpler=simpler_starts(problem, values),
             columns=_columns(problem),
@@ -53,12 +54,17 @@ def evaluate_problem(problem, selector, theta, states=None):
     return fit_from(problem.model, Start(theta, states), selector, settings).best
 
 
-def _own_starts(problem):
-    """Return starts whose worth few rows may not tell: the user's own, and a fast function."""
+def _starts_on_all_rows(problem, values):
+    """Return start values whose worth few rows may not tell: the user's own, and short lengths.
+
+    The user's own are the first of the `values`.
+    """
     if not problem.learns:
         return []
-    own = [problem.hyperparameters.theta] if isinstance(problem.estimator.kernel, Kernel) else []
-    return own + shorter_starts(problem.hyperparameters, problem.spread)
+    found = values[:1] if isinstance(problem.estimator.kernel, Kernel) else []
+    if len(problem.model.weight) > START_ROWS:
+        found = found + shorter_starts(problem.hyperparameters, problem.spread, found)
+    return found
 
 
 def _restarts(problem):

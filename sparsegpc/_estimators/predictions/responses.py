@@ -99,7 +99,7 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         Notes
         -----
         If predictions are averaged over 16 draws of the hyperparameters, the quantiles are those of
-        the mixture of their distributions. They take about 40 times the time.
+        the mixture of their distributions. They take 20 to 50 times the time.
         """
         levels = check_levels(q)
         parts, exposure = self._parts_and_exposure(X, exposure)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, Sum, WhiteKernel
 
+from sparsegpc import SparseGPRegressor
 from sparsegpc._estimators.learning import noise_choice
 from sparsegpc._estimators.learning import search as learning
 from tests.estimators.noise.noise_cases import model_of, quiet, trumpet
@@ -38,6 +39,21 @@ def test_the_chosen_noise_is_learned_as_if_it_was_given(data, chosen):
     assert (auto.noise_variance_ is None) == (chosen == "gp")
     assert auto.history_["lower_bound"][-1] == calls[-1].lower_bound == auto.lower_bound_
     assert auto.certificate(X, y).lower_bound == pytest.approx(auto.lower_bound_)
+
+
+@pytest.mark.parametrize("seed", [20, 21, 23])
+def test_main_effects_that_show_beside_noise_that_varies_are_added(seed):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(1150, 6))
+    X[:, 1], X[:, 3] = np.exp(X[:, 1]), X[:, 2] + 0.05 * rng.normal(size=1150)
+    f = np.sin(2.0 * X[:, 0]) + 0.5 * np.log(X[:, 1]) + 0.7 * X[:, 2]
+    y = f + 0.3 * np.exp(0.7 * X[:, 0]) * rng.normal(size=1150)
+    auto, plain = (
+        SparseGPRegressor(noise="gp", main_effects=effects).fit(X[:150], y[:150])
+        for effects in ("auto", False)
+    )
+    assert isinstance(auto.kernel_, Sum)
+    assert auto.lower_bound_ + auto.log_prior_ > plain.lower_bound_ + plain.log_prior_ + 2.5
 
 
 def below_zero(n=200):

@@ -305,6 +305,17 @@ def test_waves_over_an_area_are_found_under_labels(seed):
     assert covered.mean() > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:the bound still rises where hyperparameters meet")
+@pytest.mark.parametrize("variance", [3.0, ConstantKernel(20.0, (0.01, 0.1))])
+def test_a_start_beyond_its_limits_is_not_kept(variance, rng):
+    X = rng.normal(size=(300, 2))
+    y = np.sin(2.0 * X[:, 0]) > 0.5 * rng.normal(size=300)
+    kernel = variance * RBF(0.9, (5.0, 50.0))
+    theta = SparseGPClassifier(kernel).fit(X, y).kernel_.theta
+    assert (kernel.bounds[:, 0] <= theta).all()
+    assert (theta <= kernel.bounds[:, 1]).all()
+
+
 def test_the_start_of_the_user_is_not_lost_to_a_poorer_one():
     rng = np.random.RandomState(1)
     X = rng.uniform(-2.0, 2.0, (600, 3))

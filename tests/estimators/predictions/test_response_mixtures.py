@@ -355,6 +355,7 @@ def test_copies_that_hide_the_noise_are_left_out_of_the_draws():
     X, y, _ = simulated(BY_NAME["gamma"], n=30)
     twice = np.concatenate([X, X]), np.concatenate([y, y])
     model = average_of(BY_NAME["gamma"]).fit(*twice)
+    assert model._without_copies
     assert np.isfinite(model.log_predictive_density(X, y)).all()
 
 
