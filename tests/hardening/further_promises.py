@@ -18,7 +18,6 @@ from tests.hardening.promises import (
     Promises,
     least_variance,
     leaves,
-    reached,
     row_weights,
 )
 
@@ -275,7 +274,7 @@ class FurtherPromises(Promises):
         constant = _constant_bound(self.problem, model)
         if constant is None:
             return
-        bound, total = reached(model), row_weights(self.problem).sum()
+        bound, total = model.lower_bound_, row_weights(self.problem).sum()
         # A search may end within its tolerance, and the shape has a prior.
         allowed = ROUNDING * (abs(bound) + abs(constant)) + SMALLEST_VARIANCE_COST * total
         allowed += LOST
@@ -321,7 +320,7 @@ class FurtherPromises(Promises):
             others["one length scale"] = {"kernel": common}
         elif not is_object and kernel is not None and model.length_scales == "free":
             others["one length scale"] = {"length_scales": "common"}
-        found = reached(model)
+        found = model.lower_bound_ + model.log_prior_
         for name, changes in others.items():
             other = self._fitted(clone(problem.estimator).set_params(**changes))
             if other._without_copies != model._without_copies:

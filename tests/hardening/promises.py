@@ -255,7 +255,7 @@ class Promises:
         constant = _constant_bound(self.problem, model)
         if constant is None:
             return
-        bound, total = reached(model), row_weights(self.problem).sum()
+        bound, total = model.lower_bound_, row_weights(self.problem).sum()
         n_outputs = 1 if hasattr(model, "predict_proba") else np.size(self.problem.y[0])
         allowed = ROUNDING * max(abs(bound), abs(constant))
         allowed += SMALLEST_VARIANCE_COST * total * n_outputs
@@ -458,11 +458,6 @@ def _log_marginal_likelihood(problem, model):
         total -= 0.5 * (np.linalg.slogdet(B)[1] + error @ np.linalg.solve(B, error))
         total -= 0.5 * weight @ np.log(2.0 * np.pi * variance)
     return total
-
-
-def reached(model):
-    """Return the objective of a fitted model: its bound and the log density of the prior."""
-    return model.lower_bound_ + getattr(model, "log_prior_", 0.0)
 
 
 def _constant_bound(problem, model):
