@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -48,6 +49,13 @@ RESPONSES = [
     Response("weibull", "shape", 2.0, "event"),
     Response("log-normal", "shape", 0.5, "event"),
 ]
+
+BY_NAME = {response.likelihood: response for response in RESPONSES}
+WITH_EVENTS = [response for response in RESPONSES if response.row_argument == "event"]
+EACH = pytest.mark.parametrize("response", RESPONSES, ids=lambda response: response.likelihood)
+# Of a standard Gaussian.
+NODES = np.arange(-9.0, 9.01, 0.02)[:, None]
+NODE_WEIGHTS = np.exp(-0.5 * NODES[:, 0] ** 2) / np.exp(-0.5 * NODES**2).sum()
 
 
 def log_scale(X):

@@ -27,8 +27,11 @@ from sparsegpc._estimators.kernels.kernel_trees import walk
 from sparsegpc.kernels import MainEffects
 from sparsegpc.likelihoods import Gamma, NegativeBinomial, Poisson, ResponseLikelihood, Weibull
 from tests.estimators.responses import (
+    BY_NAME,
+    EACH,
     KERNEL,
     RESPONSES,
+    WITH_EVENTS,
     fixed_model,
     grid,
     log_scale,
@@ -36,10 +39,7 @@ from tests.estimators.responses import (
     simulated,
 )
 
-EACH = pytest.mark.parametrize("response", RESPONSES, ids=lambda response: response.likelihood)
-BY_NAME = {response.likelihood: response for response in RESPONSES}
 COUNTS = [response for response in RESPONSES if response.is_discrete]
-WITH_EVENTS = [response for response in RESPONSES if response.row_argument == "event"]
 
 
 # What is learned

@@ -327,9 +327,9 @@ def test_quantiles_of_many_rows_are_those_of_each(case):
 # Quantiles of mixtures
 
 
-def random_mixture(kinds, seed, n_parts, log_spread, log_variance):
-    """Return parts and exposures of three rows, with likelihoods among those of one kind."""
-    rng = np.random.RandomState(seed)
+def random_mixture(kind, seed, n_parts, log_spread, log_variance):
+    """Return parts and exposures of three rows, with likelihoods of one kind."""
+    rng, kinds = np.random.RandomState(seed), [c for c in CASES if isinstance(c.likelihood, kind)]
     weights = rng.dirichlet(np.full(n_parts, 0.5)).clip(1e-12)
     parts = [
         PredictivePart(
@@ -352,22 +352,19 @@ def mixture_cdf(parts, y, exposure):
     )
 
 
-MIXTURE = {
+DRAWN = {
     "seed": st.integers(0, 2**31),
     "n_parts": st.integers(2, 6),
     "log_spread": st.floats(-8.0, 3.5),
     "log_variance": st.floats(-8.0, 3.0),
-    "level": LEVELS,
 }
+MIXTURES = given(drawn=st.fixed_dictionaries(DRAWN), level=LEVELS)
 
 
 @pytest.mark.parametrize("kind", [Poisson, NegativeBinomial])
-@given(**MIXTURE)
-def test_a_quantile_of_a_mixture_is_the_smallest_count_that_reaches_the_level(
-    kind, seed, n_parts, log_spread, log_variance, level
-):
-    kinds = [case for case in COUNTS if isinstance(case.likelihood, kind)]
-    parts, exposure = random_mixture(kinds, seed, n_parts, log_spread, log_variance)
+@MIXTURES
+def test_a_quantile_of_a_mixture_is_the_smallest_count_that_reaches_the_level(kind, drawn, level):
+    parts, exposure = random_mixture(kind, **drawn)
     found = mixture_predictive_quantiles(parts, level, exposure)
     assert (found == np.rint(found)).all()
     assert (found >= 0.0).all()
@@ -378,12 +375,9 @@ def test_a_quantile_of_a_mixture_is_the_smallest_count_that_reaches_the_level(
 
 
 @pytest.mark.parametrize("kind", [Gamma, Weibull, LogNormal])
-@given(**MIXTURE)
-def test_the_distribution_function_of_a_mixture_at_a_quantile_is_the_level(
-    kind, seed, n_parts, log_spread, log_variance, level
-):
-    kinds = [case for case in CASES if isinstance(case.likelihood, kind)]
-    parts, exposure = random_mixture(kinds, seed, n_parts, log_spread, log_variance)
+@MIXTURES
+def test_the_distribution_function_of_a_mixture_at_a_quantile_is_the_level(kind, drawn, level):
+    parts, exposure = random_mixture(kind, **drawn)
     found = mixture_predictive_quantiles(parts, level, exposure)
     assert_allclose(mixture_cdf(parts, found, exposure), level, atol=1e-8)
 

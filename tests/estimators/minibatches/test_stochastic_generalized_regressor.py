@@ -11,10 +11,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sparsegpc import SparseGPGeneralizedRegressor, StochasticSparseGPGeneralizedRegressor
 from sparsegpc._estimators.minibatches import base as minibatches
 from sparsegpc.likelihoods import Gamma, NegativeBinomial, Weibull
-from tests.estimators.responses import KERNEL, RESPONSES, grid, log_scale, simulated
+from tests.estimators.responses import (
+    BY_NAME,
+    EACH,
+    KERNEL,
+    grid,
+    log_scale,
+    simulated,
+)
 
-BY_NAME = {response.likelihood: response for response in RESPONSES}
-EACH = pytest.mark.parametrize("response", RESPONSES, ids=lambda response: response.likelihood)
 POINTS = np.linspace(-3.0, 3.0, 9)[:, None]
 FIXED_KERNEL = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
 # So many first rows of a stream are kept in the tests of its start.

@@ -19,15 +19,19 @@ from sparsegpc import (
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._estimators.predictions.latent import latent_moments
 from sparsegpc._estimators.predictions.mixtures import positive_mixture_moments
-from tests.estimators.responses import RESPONSES, fixed_model, grid, model_of, simulated
+from tests.estimators.responses import (
+    BY_NAME,
+    EACH,
+    NODE_WEIGHTS,
+    NODES,
+    fixed_model,
+    grid,
+    model_of,
+    simulated,
+)
 
-EACH = pytest.mark.parametrize("response", RESPONSES, ids=lambda response: response.likelihood)
-BY_NAME = {response.likelihood: response for response in RESPONSES}
 POSITIVE = pytest.mark.parametrize("name", ["gamma", "weibull", "log-normal"])
 QUICK = {"max_iter": 10, "tol": 1e-3, "max_reselections": 0}
-# Of a standard Gaussian.
-NODES = np.arange(-9.0, 9.01, 0.02)[:, None]
-NODE_WEIGHTS = np.exp(-0.5 * NODES[:, 0] ** 2) / np.exp(-0.5 * NODES**2).sum()
 
 
 def average_of(response, **parameters):
@@ -224,6 +228,12 @@ def all_predictions(response, model, X, y, row_arguments):
     return found if response.is_discrete else [*found, model.survival_function(grid(), [0.5, 2.0])]
 
 
+def assert_same_predictions(response, model, expected, data):
+    pairs = (all_predictions(response, each, *data) for each in (model, expected))
+    for found, same in zip(*pairs, strict=True):
+        assert_array_equal(found, same)
+
+
 @EACH
 def test_a_single_component_changes_nothing(response):
     X, y, row_arguments = data = simulated(response, n=40, censored=0.3)
@@ -232,12 +242,7 @@ def test_a_single_component_changes_nothing(response):
     one = pickle.loads(pickle.dumps(best))
     one._mixture = one._components
     for model in (without_learning, one):
-        for found, same in zip(
-            all_predictions(response, model, *data),
-            all_predictions(response, best, *data),
-            strict=True,
-        ):
-            assert_array_equal(found, same)
+        assert_same_predictions(response, model, best, data)
 
 
 @EACH
@@ -267,12 +272,7 @@ def test_by_default_nothing_is_averaged(n_rows):
     )
     assert auto._mixture is None
     assert_array_equal(auto.hyperparameter_weights_, [1.0])
-    for found, same in zip(
-        all_predictions(BY_NAME["negative-binomial"], auto, *data),
-        all_predictions(BY_NAME["negative-binomial"], best, *data),
-        strict=True,
-    ):
-        assert_array_equal(found, same)
+    assert_same_predictions(BY_NAME["negative-binomial"], auto, best, data)
 
 
 def test_attributes_are_those_of_the_learned_hyperparameters():
@@ -304,12 +304,7 @@ def test_intervals_of_f_are_wider_than_those_of_the_learned_hyperparameters():
 def test_saved_averages_predict_the_same(response):
     model, *data = averaged(response.likelihood)
     again = pickle.loads(pickle.dumps(model))
-    for found, same in zip(
-        all_predictions(response, again, *data),
-        all_predictions(response, model, *data),
-        strict=True,
-    ):
-        assert_array_equal(found, same)
+    assert_same_predictions(response, again, model, data)
 
 
 @EACH
@@ -323,12 +318,7 @@ def test_models_saved_without_the_parameter_still_predict(response):
     old = SparseGPGeneralizedRegressor.__new__(SparseGPGeneralizedRegressor)
     old.__setstate__(state)
     assert old.hyperparameters == "auto"
-    for found, same in zip(
-        all_predictions(response, old, *data),
-        all_predictions(response, model, *data),
-        strict=True,
-    ):
-        assert_array_equal(found, same)
+    assert_same_predictions(response, old, model, data)
 
 
 @pytest.mark.parametrize("value", ["mean", None, True, 16])

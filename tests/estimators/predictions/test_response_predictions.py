@@ -14,14 +14,17 @@ from sklearn.metrics import (
 )
 
 from sparsegpc import SparseGPGeneralizedRegressor
-from tests.estimators.responses import RESPONSES, fixed_model, grid, simulated
-
-EACH = pytest.mark.parametrize("response", RESPONSES, ids=lambda response: response.likelihood)
-BY_NAME = {response.likelihood: response for response in RESPONSES}
-WITH_EVENTS = [response for response in RESPONSES if response.row_argument == "event"]
-# Of a standard Gaussian.
-NODES = np.arange(-9.0, 9.01, 0.02)[:, None]
-NODE_WEIGHTS = np.exp(-0.5 * NODES[:, 0] ** 2) / np.exp(-0.5 * NODES**2).sum()
+from tests.estimators.responses import (
+    BY_NAME,
+    EACH,
+    NODE_WEIGHTS,
+    NODES,
+    RESPONSES,
+    WITH_EVENTS,
+    fixed_model,
+    grid,
+    simulated,
+)
 
 
 def fitted(response, **options):
