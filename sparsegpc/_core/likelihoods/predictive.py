@@ -143,10 +143,7 @@ def predictive_quantiles(likelihood, level, mean, variance, exposure):
     target, is_discrete = ndtri(level), likelihood.is_discrete
 
     def search(mean, variance, exposure):
-        def excess(y, rows):
-            targets = observations(y, exposure[rows])
-            return _probit(predictive_cdf(likelihood, targets, mean[rows], variance[rows])) - target
-
+        excess = _excess([PredictivePart(1.0, likelihood, mean, variance)], target, exposure)
         guess = _log_normal_guess(likelihood, target, mean, variance, exposure)
         return _roots(excess, *guess, is_discrete, *_all_numbers(len(mean), is_discrete))
 
@@ -156,8 +153,8 @@ def predictive_quantiles(likelihood, level, mean, variance, exposure):
 def mixture_predictive_quantiles(parts, level, exposure):
     """Return the smallest y with P(Y <= y) >= level for mixtures, given exposures (n,).
 
-    `parts` is a list of `PredictivePart` whose likelihoods are of one kind. A quantile is between
-    the least and the largest one of the components.
+    `parts` is a list of `PredictivePart` with positive weights, whose likelihoods are of one kind.
+    A quantile is between the least and the largest one of the components.
     """
     ends = np.stack(
         [predictive_quantiles(p.likelihood, level, p.mean, p.variance, exposure) for p in parts]
@@ -165,24 +162,31 @@ def mixture_predictive_quantiles(parts, level, exposure):
     if len(parts) == 1:
         return ends[0]
     target, is_discrete = ndtri(level), parts[0].likelihood.is_discrete
-
-    def excess(y, rows):
-        return _probit(_mixture_cdf(parts, observations(y, exposure[rows]), rows)) - target
-
     low, high = ends.min(axis=0), ends.max(axis=0)
     if is_discrete:
         # A count at which no component reaches the level.
         low = np.minimum(low - 1.0, np.nextafter(low, -np.inf))
-    guess = _guess_between(ends, parts, target, exposure)
+    excess, guess = _excess(parts, target, exposure), _guess_between(ends, parts, target, exposure)
     return _roots(excess, *guess, is_discrete, low, high, MOST_SECANTS)
 
 
-def _mixture_cdf(parts, y, rows):
-    """Return P(Y <= y) for mixtures of `PredictivePart` at some rows, and targets of these rows."""
-    return sum(
-        part.weight * predictive_cdf(part.likelihood, y, part.mean[rows], part.variance[rows])
-        for part in parts
-    )
+def _excess(parts, target, exposure):
+    """Return the function for `_roots` that is zero at quantiles of mixtures of `PredictivePart`.
+
+    It is the probit of P(Y <= y), limited, minus that of the level, `target`.
+    """
+
+    def excess(y, rows):
+        y = observations(y, exposure[rows])
+        probability = sum(
+            part.weight * predictive_cdf(part.likelihood, y, part.mean[rows], part.variance[rows])
+            for part in parts
+        )
+        # Rounding may have raised a sum above one.
+        probit = ndtri(np.minimum(probability, 1.0))
+        return np.clip(probit, -LARGEST_PROBIT, LARGEST_PROBIT) - target
+
+    return excess
 
 
 def _guess_between(ends, parts, target, exposure):
@@ -196,13 +200,8 @@ def _guess_between(ends, parts, target, exposure):
     return weights @ np.log(np.maximum(ends, least)), weights @ np.stack(scales)
 
 
-def _probit(probability):
-    """Return the limited probit of probabilities that rounding may have raised above one."""
-    return np.clip(ndtri(np.minimum(probability, 1.0)), -LARGEST_PROBIT, LARGEST_PROBIT)
-
-
 def _all_numbers(n, is_discrete):
-    """Return ends of an interval with all quantiles, (n,) each; the lower one is none of counts."""
+    """Return the ends of intervals for `_roots` that hold all quantiles, (n,) each."""
     floor, ceiling = np.exp([-LARGEST_LOG, LARGEST_LOG])
     return np.full(n, -1.0 if is_discrete else floor), np.full(n, ceiling)
 
@@ -220,11 +219,11 @@ def _log_normal_guess(likelihood, target, mean, variance, exposure):
 def _roots(excess, first, scale, is_discrete, low, high, most_secants=MOST_STEPS):
     """Return the smallest y at which each of n increasing functions is not negative, shape (n,).
 
-    It is in the interval from `low`, for counts without `low`, to `high`. ``excess(y, rows)`` are
+    It is at most `high` and at least `low`, or above `low` for counts. ``excess(y, rows)`` returns
     the values of the functions `rows` at y. They are nearly linear in x, the logarithm of y, or of
     1 + y for counts, with the slope ``1 / scale``; `first` guesses log y. The Illinois method, a
-    secant method with a bracket, finds their roots in x, and after `most_secants` steps bisection.
-    For counts they visit only whole numbers.
+    secant method with a bracket, finds their roots in x. After `most_secants` steps bisection takes
+    its place. Of counts only whole numbers are tried.
     """
     n, shift = len(first), 1.0 if is_discrete else 0.0
     low, high, floor = low.copy(), high.copy(), np.exp(-LARGEST_LOG)
