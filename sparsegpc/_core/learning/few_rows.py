@@ -209,5 +209,5 @@ class FewRows:
 
     def _evaluated(self, theta, near):
         """Return the `Evaluation` at the points of another, or None if it cannot be computed."""
-        evaluate, near = self._progress.evaluate, (near.points, near.states)
-        return attempted(evaluate, self._model, theta, *near, wrt_theta=False)
+        arguments = self._model, theta, near.points, near.states
+        return attempted(self._progress.evaluate, *arguments, wrt_theta=False)

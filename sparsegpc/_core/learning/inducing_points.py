@@ -40,7 +40,8 @@ def try_centroids(model, selector, evaluation, progress):
     wrt_theta = evaluation.grad_theta is not None
     # Centroids may lie too close together.
     other = attempted(progress.evaluate, model, theta, points, states, wrt_theta=wrt_theta)
-    return max(filter(None, (evaluation, other)), key=lambda each: each.objective)
+    is_better = other is not None and other.objective > evaluation.objective
+    return other if is_better else evaluation
 
 
 def is_fixed(model, selector):

@@ -59,6 +59,11 @@ class Hyperparameters(NamedTuple):
     def columns(self):
         return [entry.column for entry in self.entries]
 
+    @property
+    def has_length_scales(self):
+        """Whether a parameter is a length scale."""
+        return any(column is not None for column in self.columns)
+
     def at_limits(self, best):
         """Yield the index and the side of each entry at a limit beyond which the bound still rises.
 

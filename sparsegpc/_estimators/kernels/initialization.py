@@ -35,10 +35,10 @@ def start_values(hyperparameters, spread):
     starts = [np.clip(hyperparameters.theta, *hyperparameters.bounds.T)]
     if len(hyperparameters.theta) == 0:
         return starts
-    lengths, _ = _typical_lengths(hyperparameters, spread)
-    factors = _length_factors(spread.n_varying) if lengths else [1.0]
+    has_lengths = hyperparameters.has_length_scales
+    factors = _length_factors(spread.n_varying) if has_lengths else [1.0]
     candidates = [_with_lengths(hyperparameters, spread, factor) for factor in factors]
-    if lengths:
+    if has_lengths:
         candidates.append(candidates[-1] + hyperparameters.to_little_noise)
     return starts + _unlike(starts, candidates, hyperparameters.bounds)
 
@@ -55,7 +55,7 @@ def shorter_starts(hyperparameters, spread, given):
 
     It is empty if the kernel has no length scales, or if a `given` theta is near that start.
     """
-    if all(column is None for column in hyperparameters.columns):
+    if not hyperparameters.has_length_scales:
         return []
     theta = _with_lengths(hyperparameters, spread, _length_factors(spread.n_varying)[1])
     return _unlike(given, [theta], hyperparameters.bounds)
@@ -77,7 +77,7 @@ def _linear_starts(hyperparameters, spread):
     """
     places = _variances(hyperparameters)
     # Of other kernels it is not known what a variance multiplies.
-    if len(places) != 1 or all(column is None for column in hyperparameters.columns):
+    if len(places) != 1 or not hyperparameters.has_length_scales:
         return []
     theta = _with_lengths(hyperparameters, spread, NEARLY_LINEAR) + hyperparameters.to_little_noise
     # The slopes stay what they are with the typical length scales.

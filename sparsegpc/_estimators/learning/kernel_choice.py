@@ -137,16 +137,12 @@ def with_effects_beside_noise(fitted):
     so many rows that a part of them decides, it stays.
     """
     problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
-    is_open = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
-    may_try = is_open and problem.learns and not is_warm(problem.estimator)
     varies = problem.plan is not None and problem.plan.varies
-    n_rows = len(problem.model.weight)
-    is_small = not problem.learns_from_part and n_rows <= DECIDING_ROWS
-    if (
-        not (may_try and varies and is_small)
-        or problem.choice.main_effects
-        or fitted.result.trivial
-    ):
+    is_learned = problem.learns and not (is_warm(problem.estimator) or fitted.result.trivial)
+    if not varies or not is_learned or problem.choice.main_effects:
+        return fitted
+    may_add = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
+    if not may_add or problem.learns_from_part or len(problem.model.weight) > DECIDING_ROWS:
         return fitted
     plain = Candidate(problem, fitted)
     best = _with_main_effects(plain)

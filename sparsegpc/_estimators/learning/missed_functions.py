@@ -21,7 +21,7 @@ def missed_function_starts(problem, result, may_be_single):
     others or it `may_be_single`.
     """
     model, hyperparameters, spread = problem.model, problem.hyperparameters, problem.spread
-    if all(column is None for column in hyperparameters.columns):
+    if not hyperparameters.has_length_scales:
         return [], []
     theta, columns = result.best.theta, list(lengths_by_column(hyperparameters, spread))
     group = missed_group(model, result, columns, may_be_single)
