@@ -10,6 +10,7 @@ from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
+from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
@@ -17,12 +18,15 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 # The number of points with which learning begins, and with which it ends if there are many rows.
 FIRST_POINTS = 200
 # With fewer rows there may be more points, as long as an evaluation costs no more than one with
-# FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from.
-FULL_COST_ROWS, PART_COST_ROWS = 50_000, 625_000
+# FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from. Without
+# noise learning begins with the points that cost as much as EXACT_COST_ROWS rows.
+FULL_COST_ROWS, PART_COST_ROWS, EXACT_COST_ROWS = 50_000, 625_000, 25_000
 # Points are too few if the variance that they leave unexplained costs more than LEAST_COST_PER_ROW
 # nats a row, or if deviations at neighbouring rows have a significant correlation above
 # LEAST_CORRELATION.
 LEAST_COST_PER_ROW, LEAST_CORRELATION = 0.005, 0.1
+# Known noise is small if its variance is less than SMALL_NOISE times that of the targets.
+SMALL_NOISE = 1e-2
 # If the cost is smaller than this, in nats a row, further points would change nothing at first.
 NEGLIGIBLE_COST_PER_ROW = 1e-4
 # Largest number of iterations of a search that moves the points, and the expected gain of a step,
@@ -33,6 +37,14 @@ MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
 def affordable_points(n_rows, n_functions=1, cost_rows=FULL_COST_ROWS):
     """Return M at which N M^2, for all functions together, is that of `cost_rows` rows."""
     return max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
+
+
+def has_small_known_noise(model):
+    """Return whether the noise is known, and small beside the deviations from a constant."""
+    if not isinstance(model.likelihood, KnownNoise):
+        return False
+    deviations = [model.likelihood.scaled_deviation(y, model.fit_prior_mean) for y in model.targets]
+    return SMALL_NOISE * max(deviations) > model.total_weight
 
 
 def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):

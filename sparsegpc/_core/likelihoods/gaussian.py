@@ -35,9 +35,14 @@ class KnownNoise(Likelihood):
         return y["mean"], y["log_scale"]
 
     def constant_bound(self, y, weight, fit_prior_mean=True):
+        return float(y["log_scale"].sum() - 0.5 * self.scaled_deviation(y, fit_prior_mean))
+
+    @staticmethod
+    def scaled_deviation(y, fit_prior_mean=True):
+        """Return the sum of the squared deviations from a constant, in units of the noise."""
         p, mean = y["precision"], y["mean"]
         centre = p @ mean / p.sum() if fit_prior_mean else 0.0
-        return float(y["log_scale"].sum() - 0.5 * p @ (mean - centre) ** 2)
+        return float(p @ (mean - centre) ** 2)
 
 
 class GaussianNoise(Likelihood):

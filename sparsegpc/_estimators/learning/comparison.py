@@ -55,6 +55,11 @@ class Candidate(NamedTuple):
         """The `Evaluation` at the end of the fit."""
         return self.part_fit.result.best
 
+    @property
+    def n_rows(self):
+        """The number of rows that decide."""
+        return len(self.part_fit.problem.model.weight)
+
     def decision(self):
         """Return the `Decision` for this candidate, with what is learned."""
         problem, part, result = self.full_problem, self.part_fit.problem, self.part_fit.result
@@ -78,17 +83,26 @@ def simplified(estimator):
     return simple
 
 
-def deciding_part(problem):
-    """Return the `Problem` of the rows that decide, with a simplified estimator."""
-    n_rows = len(problem.model.weight)
-    # What is learned from a part of very many rows is decided on all of this part.
-    if not problem.learns_from_part:
-        share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
-        n_rows = DECIDING_ROWS if n_rows < MANY_ROWS else share
+def deciding_part(problem, n_rows=None):
+    """Return the `Problem` of the `n_rows` that decide, with a simplified estimator.
+
+    By default they are the usual number for all rows of the problem.
+    """
     simple = simplified(problem.estimator)
     if problem.seeks_number:
         simple.n_inducing = min(MOST_POINTS, simple.max_inducing)
+    n_rows = _n_deciding(problem) if n_rows is None else n_rows
     return problem._replace(estimator=simple, model=problem.model.subsample(n_rows))
+
+
+def _n_deciding(problem):
+    """Return the usual number of rows that decide."""
+    n_rows = len(problem.model.weight)
+    # What is learned from a part of very many rows is decided on all of this part.
+    if problem.learns_from_part:
+        return n_rows
+    share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
+    return DECIDING_ROWS if n_rows < MANY_ROWS else share
 
 
 def better_candidate(other, best, name, needed):

@@ -1,5 +1,8 @@
 """Trials of shorter length scales, where columns have effects of their own, after the search.
 
+The fast effect of a column may be too small to show beside those of other columns until these are
+learned. Then deviations are similar at rows where the column has nearly the same value.
+
 The effect of a day, a shop or another code may be independent for each value. A search comes from
 longer length scales, at which neighbouring values share their effects, and may end there: few
 points can hardly represent many separate effects. So a length scale at which the values are
@@ -10,14 +13,14 @@ changes over weeks or months. A search with few points prefers the slow interact
 represent, and with more points it stays there, because each selection suits the current length
 scale. So shorter length scales of the interaction are tried, each with points selected for it.
 
-Both are tried with as many points as a fit uses. If one is better, the search continues from
-there.
+All are tried with as many points as a fit uses. If one is better, the search continues from there.
 """
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
+from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.kernels.initialization import effect_lengths, lengths_by_column
 from sparsegpc._estimators.learning.after_search import with_search_from
@@ -34,6 +37,22 @@ VALUE_ROWS, FEWEST_SHARING = 10_000, 2
 # remains more than FASTER times that of the effect. It must be less than LONGEST times the standard
 # deviation of the column: beyond that the column hardly interacts.
 DIVISOR, FASTER, LONGEST = 4.0, 10.0, 10.0
+
+
+def with_faster_effects(fitted):
+    """Search from effects that vary as fast as the deviations do by themselves, if that is better.
+
+    See `similar_distances`.
+    """
+    effects = effect_lengths(fitted.problem.hyperparameters)
+    if not (effects and _may_try(fitted)):
+        return fitted
+    problem, best = fitted.problem, fitted.result.best
+    distances, theta = similar_distances(problem.model, best), best.theta.copy()
+    for k, column in effects.items():
+        theta[k] = min(theta[k], np.log(distances[column]))
+    theta = np.clip(theta, *problem.hyperparameters.bounds.T)
+    return fitted if np.array_equal(theta, best.theta) else with_search_from(fitted, theta)
 
 
 def with_separate_values(fitted):

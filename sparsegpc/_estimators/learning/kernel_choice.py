@@ -118,34 +118,44 @@ def _with_transform(best, transform):
     return better_candidate(other, best, "transformed columns", needed=0.0)
 
 
-def _with_main_effects(plain):
-    """Return the `Candidate` with main effects if it beats `plain`, else `plain`."""
+def _with_main_effects(plain, starts=MainEffectStarts.all):
+    """Return the `Candidate` with main effects if it beats `plain`, else `plain`.
+
+    They are learned from as many rows, from the `starts` of `MainEffectStarts`.
+    """
     problem = plain.full_problem.with_choice(main_effects=True)
-    part = deciding_part(problem)
-    starts = MainEffectStarts(part, plain.part_fit.result).all()
-    found = best_run(part, starts, plain.end.objective + FIRST_GAIN)
+    part = deciding_part(problem, plain.n_rows)
+    found = best_run(
+        part,
+        starts(MainEffectStarts(part, plain.part_fit.result)),
+        plain.end.objective + FIRST_GAIN,
+    )
     if found is None:
         return plain
     needed = max(part.needed_gain, FIRST_GAIN)
     return better_candidate(Candidate(problem, found), plain, "main effects", needed)
 
 
-def with_effects_beside_noise(fitted):
-    """Add main effects beside noise that varies if they are better there.
+def with_effects_tried_again(fitted):
+    """Add main effects if they are better with all rows, and with noise that varies.
 
-    Without effects, the first decision was made with homoscedastic noise, which may hide them. With
-    so many rows that a part of them decides, it stays.
+    The first decision was made with homoscedastic noise, which may hide them, and with a part of
+    the rows if they are many. If all rows are too many to learn from, it stays.
     """
     problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
-    varies = problem.plan is not None and problem.plan.varies
+    varies, n_rows = problem.plan is not None and problem.plan.varies, len(problem.model.weight)
     is_learned = problem.learns and not (is_warm(problem.estimator) or fitted.result.trivial)
-    if not varies or not is_learned or problem.choice.main_effects:
-        return fitted
     may_add = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
-    if not may_add or problem.learns_from_part or len(problem.model.weight) > DECIDING_ROWS:
+    if problem.choice.main_effects or not (is_learned and may_add) or problem.learns_from_part:
         return fitted
     plain = Candidate(problem, fitted)
-    best = _with_main_effects(plain)
+    if varies and n_rows <= DECIDING_ROWS:
+        best = _with_main_effects(plain)
+    elif n_rows > DECIDING_ROWS and not problem.seeks_number:
+        # Other starts would take long, and a part of the rows did not prefer them.
+        best = _with_main_effects(plain, MainEffectStarts.nested)
+    else:
+        return fitted
     return fitted.evaluated_last() if best is plain else best.decision().learn()
 
 

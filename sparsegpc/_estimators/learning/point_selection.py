@@ -67,7 +67,7 @@ def specified_selector(problem, warm=False):
         n_points = estimator.n_inducing
         if n_points is None:
             n_last = len(estimator.inducing_points_) if warm else 0
-            n_points = max(FIRST_POINTS, min(n_last, problem.most_points))
+            n_points = max(problem.first_points, min(n_last, problem.most_points))
         return named_selector(problem, n_points)
     if not isinstance(selector, BaseEstimator):
         points = check_inducing_points(selector, estimator.n_features_in_)

@@ -9,9 +9,12 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.all_rows import learning_part
 from sparsegpc._core.learning.more_points import (
+    EXACT_COST_ROWS,
+    FIRST_POINTS,
     FULL_COST_ROWS,
     PART_COST_ROWS,
     affordable_points,
+    has_small_known_noise,
 )
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import FitSettings
@@ -145,6 +148,17 @@ class Problem(NamedTuple):
         """The most points that a fit uses by default."""
         cost_rows = PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS
         return affordable_points(len(self.model.weight), self.model.n_functions, cost_rows)
+
+    @property
+    def first_points(self):
+        """The number of points with which learning begins by default.
+
+        Variance that few points leave unexplained costs its ratio to the noise. If that is small
+        and cannot grow, the best hyperparameters for too few points are far from those for enough.
+        """
+        if self.learns_from_part or not has_small_known_noise(self.model):
+            return FIRST_POINTS
+        return affordable_points(len(self.model.weight), self.model.n_functions, EXACT_COST_ROWS)
 
     def check_points_may_move(self):
         """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""

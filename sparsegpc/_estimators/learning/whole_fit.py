@@ -24,9 +24,10 @@ from sparsegpc._estimators.learning.after_search import (
 )
 from sparsegpc._estimators.learning.effect_trials import (
     with_fast_interactions,
+    with_faster_effects,
     with_separate_values,
 )
-from sparsegpc._estimators.learning.kernel_choice import with_effects_beside_noise
+from sparsegpc._estimators.learning.kernel_choice import with_effects_tried_again
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
 from sparsegpc._estimators.learning.warm_start import is_warm
@@ -117,8 +118,9 @@ def _learn_without_hidden_noise(builder, decide):
 def learn(decision):
     """Return the `FittedProblem` of a `Decision`, after all steps."""
     fitted = decision.learn()
-    fitted = fitted.then(with_effects_beside_noise)
+    fitted = fitted.then(with_effects_tried_again)
     fitted = fitted.then(with_faster_function)
+    fitted = fitted.then(with_faster_effects)
     fitted = fitted.then(with_more_points)
     fitted = fitted.then(with_separate_values)
     fitted = fitted.then(with_fast_interactions)

@@ -4,11 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from sparsegpc import (
+    HomoscedasticNoise,
     InducingPointSelector,
     SparseGPClassifier,
     SparseGPGeneralizedRegressor,
@@ -117,7 +119,8 @@ def test_labels_and_counts_get_more_points_too():
 @pytest.fixture
 def few_points(monkeypatch):
     """Fits begin with 20 points, and 30 are the most that they can afford."""
-    monkeypatch.setattr(point_selection, "FIRST_POINTS", 20)
+    for module in (point_selection, problem):
+        monkeypatch.setattr(module, "FIRST_POINTS", 20)
     monkeypatch.setattr(problem, "affordable_points", lambda *numbers: 30)
 
 
@@ -208,3 +211,25 @@ def test_a_model_for_each_class_lists_whether_its_points_moved(few_points):
         model.fit(X, labels)
     assert len(model.inducing_moved_) == 3
     assert any(model.inducing_moved_)
+
+
+def spiky(n_samples, seed):
+    """Return rows, and exact targets that vary too fast for half as many points."""
+    X = np.random.RandomState(seed).uniform(-1.0, 1.0, (n_samples, 3))
+    return X, np.sin(9.0 * X[:, 0] * X[:, 1]) + np.cos(8.0 * X[:, 2] + X[:, 0])
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+def test_without_noise_learning_begins_with_a_point_at_every_row(per_row):
+    X, y = spiky(300, 0)
+    exact = HomoscedasticNoise(1e-9, "fixed")
+    model = SparseGPRegressor(**({} if per_row else {"noise": exact}))
+    rows = {"noise_variance": np.full(300, 1e-9)} if per_row else {}
+    model.fit(X, y, **rows)
+    assert (model.history_["n_inducing"] > 200).any()
+    all_points = clone(model).set_params(n_inducing=300).fit(X, y, **rows)
+    reached, best = (each.lower_bound_ + each.log_prior_ for each in (model, all_points))
+    assert reached > best - 1.0
+    # Known noise that is as large as the targets allows fewer points.
+    noisy = SparseGPRegressor(noise=HomoscedasticNoise(y.var(), "fixed")).fit(X, y)
+    assert noisy.history_["n_inducing"].max() <= 200

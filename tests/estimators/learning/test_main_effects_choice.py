@@ -18,6 +18,7 @@ from sparsegpc import (
 )
 from sparsegpc._estimators.kernels import named_kernels
 from sparsegpc._estimators.learning import comparison as module
+from sparsegpc._estimators.learning import kernel_choice, whole_fit
 from sparsegpc.kernels import MainEffects
 from tests.core.helpers import central_difference
 
@@ -303,6 +304,20 @@ def test_many_rows_are_represented_by_some(monkeypatch):
     model = regressor().fit(X, y)
     assert has_effects(model)
     assert set(model.history_["n_samples"]) == {100, N}
+
+
+@pytest.mark.parametrize("deciding", [15, 2000])
+def test_effects_that_few_rows_do_not_show_are_found_with_all(deciding, monkeypatch):
+    for each in (module, kernel_choice):
+        monkeypatch.setattr(each, "DECIDING_ROWS", deciding)
+    X, _, y = additive(400)
+    model = regressor(n_inducing=40).fit(X, y)
+    assert has_effects(model)
+    monkeypatch.setattr(whole_fit, "with_effects_tried_again", lambda fitted: fitted)
+    once = regressor(n_inducing=40).fit(X, y)
+    assert has_effects(once) == (deciding == 2000)
+    reached, before = (each.lower_bound_ + each.log_prior_ for each in (model, once))
+    assert reached > before + np.log(400) if deciding == 15 else reached == before
 
 
 def test_a_share_of_very_many_rows_decides_and_is_where_the_fit_goes_on(monkeypatch):

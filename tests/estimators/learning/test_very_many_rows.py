@@ -153,7 +153,8 @@ def test_points_with_a_cost_are_paid_by_all_rows():
 
 
 def test_a_part_of_very_many_rows_gets_more_points(monkeypatch):
-    monkeypatch.setattr(point_selection, "FIRST_POINTS", 10)
+    for module in (point_selection, problem):
+        monkeypatch.setattr(module, "FIRST_POINTS", 10)
     monkeypatch.setattr(problem, "PART_COST_ROWS", 2)
     monkeypatch.setattr(
         problem, "affordable_points", lambda n_rows, n_functions, cost_rows: 10 * cost_rows
