@@ -23,8 +23,9 @@ FIRST_POINTS = 200
 FULL_COST_ROWS, PART_COST_ROWS, EXACT_COST_ROWS = 50_000, 625_000, 25_000
 # Points are too few if the variance that they leave unexplained costs more than LEAST_COST_PER_ROW
 # nats a row, or if deviations at neighbouring rows have a significant correlation above
-# LEAST_CORRELATION.
-LEAST_COST_PER_ROW, LEAST_CORRELATION = 0.005, 0.1
+# LEAST_CORRELATION. If it costs more than SMALL_COST_PER_ROW, a few more points are worth their
+# time.
+LEAST_COST_PER_ROW, SMALL_COST_PER_ROW, LEAST_CORRELATION = 0.005, 0.0015, 0.1
 # Known noise is small if its variance is less than SMALL_NOISE times that of the targets.
 SMALL_NOISE = 1e-2
 # If the cost is smaller than this, in nats a row, further points would change nothing at first.

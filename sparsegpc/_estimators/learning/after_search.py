@@ -13,6 +13,7 @@ from sparsegpc._core.learning.more_points import (
     FIRST_POINTS,
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
+    SMALL_COST_PER_ROW,
     are_too_few,
     fit_moved,
     fit_with_more_points,
@@ -107,19 +108,30 @@ def with_search_from(fitted, theta):
 
 
 def with_more_points(fitted):
-    """Fit with more points if they are too few and the fit may choose."""
+    """Fit with more points if they are too few and the fit may choose.
+
+    If they are nearly enough, twice as many are.
+    """
     problem, result = fitted.problem, fitted.result
-    may_grow = problem.chooses_points and len(result.best.points.Z) < problem.most_points
+    if not problem.chooses_points or len(result.best.points.Z) >= problem.most_points:
+        return fitted
     # In very many rows, a small gain in each is a large one.
     least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
-    is_needed = may_grow and are_too_few(problem.model, result, least)
-    return with_most_points(fitted) if is_needed else fitted
+    if are_too_few(problem.model, result, least):
+        return with_most_points(fitted)
+    are_enough = problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW
+    return fitted if are_enough else _with_points(fitted, 2 * FIRST_POINTS)
 
 
 def with_most_points(fitted):
     """Fit with the most points that a fit uses by default, and return the better result."""
+    return _with_points(fitted, fitted.problem.most_points)
+
+
+def _with_points(fitted, n_points):
+    """Fit with more points, if they are affordable, and return the better result."""
     problem, result = fitted.problem, fitted.result
-    selector = named_selector(problem, problem.most_points)
+    selector = named_selector(problem, min(n_points, problem.most_points))
     result = fit_with_more_points(problem.model, result, selector, problem.settings)
     return fitted._replace(result=result)
 

@@ -115,7 +115,7 @@ def test_a_stop_at_the_very_end_is_a_stop():
 
 def test_a_stop_before_further_points_leaves_a_fit_incomplete(rng):
     X = rng.uniform(size=(300, 2))
-    y, noise = np.sin(60.0 * X[:, 0]) * np.cos(60.0 * X[:, 1]), np.full(300, 1e-3)
+    y, noise = np.sin(60.0 * X[:, 0]) * np.cos(60.0 * X[:, 1]), np.full(300, 1e-2)
     model = SparseGPRegressor(ConstantKernel() * RBF(0.05, "fixed"), random_state=0)
     n_points = model.fit(X, y, noise_variance=noise).history_["n_inducing"]
     first = np.flatnonzero(n_points > 200)[0]
