@@ -17,7 +17,7 @@ from sparsegpc import (
     SparseGPRegressor,
 )
 from sparsegpc._core.learning import more_points
-from sparsegpc._estimators.learning import point_selection, problem
+from sparsegpc._estimators.learning import after_search, point_selection, problem
 from sparsegpc.displays import SparsityDisplay
 from tests.estimators.simple_kernel import SIMPLE
 
@@ -53,6 +53,20 @@ def test_a_smooth_function_keeps_its_points():
     assert default.cost_per_row_ < 0.005
     assert len(default.inducing_points_) <= 200
     assert default.lower_bound_ == fixed.lower_bound_
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_points_that_are_nearly_enough_are_doubled(share, monkeypatch):
+    X, y = make_friedman1(600, 5, noise=0.5, random_state=0)
+    few = SparseGPRegressor("rbf", n_inducing=200, **SIMPLE).fit(X, y)
+    assert 0.0 < few.cost_per_row_ < more_points.LEAST_COST_PER_ROW
+    monkeypatch.setattr(after_search, "SMALL_COST_PER_ROW", share * few.cost_per_row_)
+    default = SparseGPRegressor("rbf", **SIMPLE).fit(X, y)
+    if share > 1.0:
+        assert default.lower_bound_ == few.lower_bound_
+    else:
+        assert 200 < len(default.inducing_points_) <= 400
+        assert default.lower_bound_ > few.lower_bound_
 
 
 @pytest.mark.parametrize(
