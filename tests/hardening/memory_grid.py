@@ -151,10 +151,10 @@ def _result(case):
     N, M, F = case.n_rows, case.n_points, case.n_functions
     if case.method == "transform":
         return 8 * N * M
-    if case.method in ("return_cov", "sample_y", "sample_f"):
-        # Newer versions of numpy count what LAPACK needs for eigenvectors.
-        work = 0 if case.method == "return_cov" else 24 * N * N
-        return 8 * N * (N * (F + 2) + 3 * M) + work
+    if case.method == "return_cov":
+        return 8 * N * (N * (F + 2) + 3 * M)
+    if case.method in ("sample_y", "sample_f"):
+        return 24 * N * (N + M + F)
     if case.method == "predict_proba":
         return available_threads() * min(8 * 200 * N * F, 16 * MIB)
     return 0

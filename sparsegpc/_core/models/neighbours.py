@@ -56,7 +56,7 @@ class LocalPosterior:
             "those from the inducing points"
         )
 
-    covariance = _refuse
+    covariance = draws = _refuse
     # What bounds and effects start from.
     kernel = Z = property(_refuse)
 

@@ -10,7 +10,13 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import covariance, inducing_moments, marginals
 from sparsegpc._core.bounds.features import features
-from sparsegpc._core.numerics.linalg import column_squares, solve_lower
+from sparsegpc._core.numerics.floats import EPSILON
+from sparsegpc._core.numerics.linalg import (
+    SAFE_PIVOT,
+    column_squares,
+    semidefinite_root,
+    solve_lower,
+)
 from sparsegpc._core.numerics.triangles import reduced
 from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks
 
@@ -93,9 +99,7 @@ class Posterior(NamedTuple):
         Cost N M (M + D) + N^2 (M + D) for one function. Memory N^2 for each function, and N^2 or
         the working memory of the kernel beyond that.
         """
-        V, _ = self.features(X)
-        residual = self.kernel.value(self.theta, X, X)
-        residual -= V.T @ V
+        V, residual, _ = self._joint_features(X)
         mean = np.stack(
             [inducing_moments(V, q)[0] + q.mean_shift * q.share_of_mean(V) for q in self.functions]
         )
@@ -107,6 +111,41 @@ class Posterior(NamedTuple):
                 out += np.outer(q.mean_variance * share, share)
         return mean, result
 
+    def draws(self, X, n_samples, rng):
+        """Return joint draws of each f at N rows, shape (K, n_samples, N); they are independent.
+
+        Each is a draw given u, plus the mean given a draw of u. The functions share a root of the
+        covariance given u, which is exact up to the rounding errors of the prior variance. All are
+        nan if the kernel overflows. Cost N M (M + D) + N^2 (M + D) + N r^2, where r is the rank of
+        this root, N at most, and N (M + r) for each draw. Memory 2 N^2 or the working memory of the
+        kernel, beyond the result.
+        """
+        V, residual, variance = self._joint_features(X)
+        draws = np.empty((len(self.functions), n_samples, len(X)))
+        if not (np.isfinite(variance) and np.isfinite(V).all()):
+            draws[:] = np.nan
+            return draws
+        rounding = SAFE_PIVOT * len(V) ** 0.5 * EPSILON * variance
+        root = semidefinite_root(residual, rounding)
+        for q, out in zip(self.functions, draws, strict=True):
+            # How many numbers are drawn does not depend on rounding.
+            given_u = rng.standard_normal((n_samples, len(X)))[:, : root.shape[1]]
+            np.matmul(given_u, root.T, out=out)
+            of_u = rng.standard_normal((n_samples, len(V)))
+            out += q.w @ V + q.prior_mean + of_u @ solve_lower(q.LB, V)
+            share = q.share_of_mean(V)
+            of_mean = q.mean_shift + q.mean_variance**0.5 * rng.standard_normal((n_samples, 1))
+            out += of_mean * share
+        return draws
+
+    def _joint_features(self, X):
+        """Return the features, the matrix K - V^T V and the largest prior variance at rows."""
+        V, _ = self.features(X)
+        residual = self.kernel.value(self.theta, X, X)
+        variance = float(residual.diagonal().max())
+        residual -= V.T @ V
+        return V, residual, variance
+
     def truncated(self, n_points):
         """Return the posterior on the first inducing points, at the same sites and prior means."""
         return self._replace(
@@ -117,19 +156,6 @@ class Posterior(NamedTuple):
 
     def __reduce__(self):
         return reduced(self, "Luu")
-
-
-def draw(mean, covariance, n_samples, rng):
-    """Return draws from K Gaussians, shape (K, n_samples, N).
-
-    ``mean`` has the shape (K, N), ``covariance`` the shape (K, N, N). Covariances may be singular.
-    """
-    draws = np.empty((len(mean), n_samples, mean.shape[1]))
-    for m, C, out in zip(mean, covariance, draws, strict=True):
-        values, root = np.linalg.eigh(C)
-        root *= np.sqrt(np.maximum(values, 0.0))
-        out[:] = m + rng.standard_normal((n_samples, len(m))) @ root.T
-    return draws
 
 
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):

@@ -144,6 +144,12 @@ class ProductPrior(NamedTuple):
 
     factors: tuple = ()
 
+    @property
+    def indices(self):
+        """The entries of theta that have a prior, in no order and possibly more than once."""
+        none = np.zeros(0, dtype=int)
+        return np.concatenate([none, *(factor.indices for factor in self.factors)])
+
     def joined(self, other, n_entries):
         """Return the product with another prior, of the entries that follow the first ones.
 

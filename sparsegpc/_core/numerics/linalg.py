@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dtrsm, dtrsv
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 
 from sparsegpc._core.numerics.floats import EPSILON
 
@@ -121,6 +121,21 @@ def _factor_and_pivot(A, jitter):
     except LinAlgError:
         return None, 0.0
     return factor, float(factor.diagonal().min()) ** 2 / float(A.diagonal().mean())
+
+
+def semidefinite_root(A, tolerance):
+    """Return R of shape (N, r) such that no entry of ``A - R R^T`` exceeds the tolerance.
+
+    `A` (N, N) is positive semi-definite but for rounding errors below the `tolerance`, and is
+    overwritten. Pivoted Cholesky factorisation, of cost N r^2, stops when no diagonal entry of the
+    rest exceeds the tolerance.
+    """
+    factor, pivots, rank, _ = dpstrf(A.T, tol=tolerance, lower=1, overwrite_a=1)
+    factor = factor[:, :rank]
+    factor *= np.tri(*factor.shape, dtype=bool)
+    root = np.empty(factor.shape)
+    root[pivots - 1] = factor
+    return root
 
 
 def solve_lower(L, A, *, transposed=False, overwrite=False):

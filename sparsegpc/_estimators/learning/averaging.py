@@ -1,5 +1,6 @@
 """Draws of the hyperparameters, over which predictions are averaged."""
 
+import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
@@ -33,12 +34,15 @@ class HyperparameterDraws:
         The draws over which predictions are averaged: logarithms of the free hyperparameters of
         `kernel_`, then the parameters of the noise or the likelihood, as they are learned: for
         example the logarithm of a noise variance, or logarithms of the gaps between cut points. A
-        single one, what was learned, if there is no average.
+        single one, what was learned, if there is no average. Those of a kernel object are within
+        its bounds; those of a kernel given by name may exceed the limits of the search if they have
+        a prior.
     hyperparameter_weights_ : ndarray of shape (n_draws,)
         Weights of the draws in predictions; they sum to one.
     ess_ : float
-        Effective number of draws by their importance weights. If it is below 4, all draws within
-        the bounds have the same weight.
+        Effective number of draws by their importance weights. If it is below 4, all draws have the
+        same weight. 1 if there is no average, also if the bound can be computed at fewer than 4
+        draws.
     """
 
     hyperparameters: str = "auto"
@@ -63,9 +67,8 @@ class HyperparameterDraws:
             return [evaluation.posterior], self._observation_at(evaluation, model)
 
         rng = check_random_state(self.random_state)
-        draws = draw_hyperparameters(
-            model, result.optimum, problem.hyperparameters.bounds, rng, keep
-        )
+        bounds = problem.hyperparameters.bounds
+        draws = draw_hyperparameters(model, result.optimum, bounds, _limits(problem), rng, keep)
         parts = zip(draws.weights, draws.kept, strict=True)
         self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
 
@@ -81,3 +84,16 @@ class HyperparameterDraws:
     def _keep_draws(self, draws, components):
         self.hyperparameter_draws_, self.hyperparameter_weights_ = draws.theta, draws.weights
         self.ess_, self._mixture = draws.ess, components
+
+
+def _limits(problem):
+    """Return the limits of the draws, (P, 2): the bounds, unless a prior makes them needless.
+
+    Those that the package chooses only keep a search from numbers that are no use. They do not
+    matter to the draws of parameters of the kernel that have a prior, which holds beyond them.
+    """
+    limits = problem.hyperparameters.bounds.copy()
+    if problem.choice.is_named:
+        indices = problem.model.prior.indices
+        limits[indices[indices < problem.model.kernel.n_params]] = -np.inf, np.inf
+    return limits

@@ -14,7 +14,6 @@ from sparsegpc._core.likelihoods.gaussian import (
 )
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
-from sparsegpc._core.models.posterior import draw
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
@@ -183,4 +182,4 @@ class LearnedProcess(LogNormalNoise):
         return self.posterior.moments(X, **row_options())
 
     def log_samples(self, X, n_samples, rng):
-        return draw(*self.posterior.covariance(X), n_samples, rng)
+        return self.posterior.draws(X, n_samples, rng)

@@ -5,7 +5,6 @@ import numbers
 import numpy as np
 from sklearn.utils import check_random_state, check_scalar
 
-from sparsegpc._core.models.posterior import draw
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.predictions.mixtures import Component, mixture_moments, mixture_samples
@@ -77,8 +76,10 @@ class LatentPredictions:
         Returns
         -------
         draws : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_functions, n_samples)
-            Functions as in `latent_mean_and_variance`. They take O(n_samples_X^2) memory and
-            O(n_samples_X^3) time.
+            Functions as in `latent_mean_and_variance`. With N rows they take O(N^2) memory and at
+            most O(N^3) time, and this time for each of the models that are drawn from if the
+            estimator averages over hyperparameters or has one for each class. For thousands of
+            rows see the :ref:`user guide <joint-draws>`.
 
         Raises
         ------
@@ -103,11 +104,7 @@ class LatentPredictions:
 
     def _draws_of_f(self, component, X, n_samples, rng):
         """Return joint draws of the functions of a component, shape (K, n_samples, N)."""
-        # Unnamed covariances are freed before the noise of y needs as much memory.
-        draws = [
-            draw(*self._latent_covariance(posterior, X), n_samples, rng)
-            for posterior in component.posteriors
-        ]
+        draws = [latent_draws(posterior, X, n_samples, rng) for posterior in component.posteriors]
         return np.concatenate(draws) if len(draws) > 1 else draws[0]
 
     def _joint_draws(self, n_samples, rng, sample):
@@ -157,8 +154,16 @@ def latent_covariance(posterior, X):
     return moments
 
 
+def latent_draws(posterior, X, n_samples, rng):
+    """Return joint draws of f, shape (K, n_samples, N)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        draws = posterior.draws(X[:], n_samples, rng)
+    _refuse_overflowed(X, (draws,))
+    return draws
+
+
 def _refuse_overflowed(X, moments):
-    """Raise ValueError if moments of f at these rows are not finite."""
+    """Raise ValueError if moments or draws of f at these rows are not finite."""
     if not all(np.isfinite(part).all() for part in moments):
         largest = float(np.maximum(np.abs(X.min(axis=0)), np.abs(X.max(axis=0))).max())
         raise ValueError(

@@ -216,7 +216,7 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         Returns
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples)
-            They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+            At the cost of `sample_f`.
 
         Raises
         ------

@@ -235,7 +235,7 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         Returns
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
-            Draws of f plus noise. They take O(n_samples_X^2) memory and O(n_samples_X^3) time.
+            Draws of f plus noise, at the cost of `sample_f`.
 
         Raises
         ------
@@ -283,6 +283,12 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance
+
+    def _draws_of_f(self, component, X, n_samples, rng):
+        draws = super()._draws_of_f(component, X, n_samples, rng)
+        draws *= self._y_scale[:, None, None]
+        draws += self._y_centre[:, None, None]
+        return draws
 
     def _known_noise(self, X, noise_variance):
         """Return the user's noise variances, (n_outputs, N), or None if the noise is learned."""

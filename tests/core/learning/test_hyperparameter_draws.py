@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
+from scipy.stats import norm, truncnorm
 
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
@@ -52,10 +53,13 @@ def quadratic(precision=PRECISION):
     )
 
 
-def draws_of(model, maximum, bounds=WIDE, seed=0):
+def draws_of(model, maximum, bounds=WIDE, seed=0, limits=None):
+    """Return draws about a maximum, within limits that are by default the bounds."""
     best = model.solve(np.array(maximum, dtype=float), None, None)
     bounds = np.broadcast_to(bounds, (len(maximum), 2))
-    return draw_hyperparameters(model, best, bounds, np.random.RandomState(seed), lambda e: e.theta)
+    limits = bounds if limits is None else np.broadcast_to(limits, bounds.shape)
+    rng = np.random.RandomState(seed)
+    return draw_hyperparameters(model, best, bounds, limits, rng, lambda e: e.theta)
 
 
 def test_draws_from_a_normal_posterior_have_equal_weights_and_its_moments():
@@ -82,17 +86,79 @@ def test_weights_correct_a_skewed_posterior():
     assert abs(weighted - exact) < 0.2 * abs(np.log(a) - exact)
 
 
-def test_draws_outside_the_bounds_have_no_weight():
-    bounds = np.array([[-0.5, 50.0], [-50.0, 50.0], [-50.0, 0.4]])
-    draws = draws_of(quadratic(), np.zeros(3), bounds)
-    outside = (draws.theta[:, 0] < -0.5) | (draws.theta[:, 2] > 0.4)
-    assert 0 < outside.sum() < N_DRAWS
-    assert_array_equal(draws.weights > 0.0, ~outside)
-    assert_allclose(draws.weights.sum(), 1.0)
-    for theta, weight, kept in zip(draws.theta, draws.weights, draws.kept, strict=True):
-        assert weight == 0.0 or kept is not None
-        if kept is not None:
-            assert_array_equal(kept, theta)
+def test_draws_have_the_moments_of_a_truncated_normal_posterior():
+    bounds = np.array([[-0.1, 50.0], [-50.0, 50.0], [-50.0, 0.2]])
+    draws = [draws_of(quadratic(), np.zeros(3), bounds, seed=k) for k in range(300)]
+    for found in draws:
+        assert ((found.theta >= bounds[:, 0]) & (found.theta <= bounds[:, 1])).all()
+        assert (found.weights > 0.0).all()
+        assert found.ess > 10.0
+        assert_array_equal(found.kept, found.theta)
+    normal = np.random.RandomState(1).multivariate_normal(
+        np.zeros(3), np.linalg.inv(PRECISION), 400_000
+    )
+    inside = normal[((normal >= bounds[:, 0]) & (normal <= bounds[:, 1])).all(axis=1)]
+    weights = np.concatenate([found.weights for found in draws])
+    theta = np.concatenate([found.theta for found in draws])
+    assert_allclose(np.average(theta, axis=0, weights=weights), inside.mean(axis=0), atol=0.02)
+    assert_allclose(np.cov(theta.T, aweights=weights), np.cov(inside.T), atol=0.05)
+
+
+def test_bounds_near_many_parameters_leave_all_draws():
+    """Of independent draws one in 20000 would be within these bounds."""
+    n = 27
+    bounds = np.array([-50.0, 0.5])
+    draws = [draws_of(quadratic(np.eye(n)), np.zeros(n), bounds, seed=k) for k in range(20)]
+    for found in draws:
+        assert found.theta.max() <= 0.5
+        assert_allclose(found.ess, N_DRAWS, rtol=1e-6)
+    theta = np.concatenate([found.theta for found in draws])
+    assert_allclose(theta.mean(), truncnorm.mean(-50.0, 0.5), atol=0.01)
+    assert_allclose(theta.std(), truncnorm.std(-50.0, 0.5), atol=0.02)
+
+
+def test_draws_exceed_the_bounds_of_the_search_within_their_limits():
+    bounds = np.array([[-50.0, 0.1], [-0.2, 50.0], [0.0, 1.0]])
+    limits = np.array([[-np.inf, np.inf], [-0.2, 50.0], [-np.inf, np.inf]])
+    draws = draws_of(quadratic(), np.zeros(3), bounds, limits=limits)
+    assert (draws.theta[:, 0] > 0.1).sum() > 3
+    assert (draws.theta[:, 1] >= -0.2).all()
+    # Which parameters are at a bound, is a matter of the search.
+    assert_array_equal(draws.theta[:, 2], 0.0)
+
+
+@given(
+    st.floats(0.0, 1.0, exclude_min=True, exclude_max=True),
+    st.floats(-12.0, 12.0) | st.just(-np.inf),
+    st.floats(0.01, 20.0) | st.just(np.inf),
+)
+def test_quantiles_within_an_interval_are_those_of_scipy(level, low, width):
+    high = low + width if np.isfinite(low) else width
+    z, log_probability = module._truncated_normal(*np.array([[level], [low], [high]]))
+    tail = (-high, -low) if low > 0.0 else (low, high)
+    assert_allclose(
+        log_probability, np.log(quad(norm.pdf, *tail, epsabs=0.0)[0]), rtol=1e-6, atol=1e-9
+    )
+    assert low <= z[0] <= high
+    assert_allclose(truncnorm.cdf(z, low, high), level, rtol=1e-6, atol=1e-9)
+
+
+def test_too_few_draws_that_can_be_computed_leave_the_maximum():
+    model = quadratic()
+    theta = draws_of(model, np.zeros(3)).theta
+    third_largest = np.sort(theta[:, 0])[-3]
+    solve = model.solve
+
+    def fails(at, *args, wrt_theta=True, **options):
+        is_draw = not wrt_theta and (theta == at).all(axis=1).any()
+        if is_draw and at[0] < third_largest:
+            raise LinAlgError("not positive definite")
+        return solve(at, *args, **options)
+
+    model.solve = fails
+    draws = draws_of(model, np.zeros(3))
+    assert_array_equal(draws.theta, np.zeros((1, 3)))
+    assert_array_equal(draws.weights, [1.0])
 
 
 def test_parameters_at_a_bound_keep_their_values():
@@ -114,8 +180,8 @@ def test_sites_that_did_not_converge_leave_one_draw():
     model = quadratic()
     best = model.solve(np.zeros(3), None, None)
     best.converged = False
-    bounds = np.broadcast_to(WIDE, (3, 2))
-    draws = draw_hyperparameters(model, best, bounds, np.random.RandomState(0), lambda e: e.theta)
+    bounds, rng = np.broadcast_to(WIDE, (3, 2)), np.random.RandomState(0)
+    draws = draw_hyperparameters(model, best, bounds, bounds, rng, lambda e: e.theta)
     assert_array_equal(draws.theta, np.zeros((1, 3)))
     assert_array_equal(draws.weights, [1.0])
 

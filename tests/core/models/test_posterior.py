@@ -15,11 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.collapsed import collapse, marginals
 from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
-from sparsegpc._core.kernels.families import Constant, Matern12
+from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern12
+from sparsegpc._core.models import posterior as module
 from sparsegpc._core.models.model import posterior_of
-from sparsegpc._core.models.posterior import draw, whitened_features
+from sparsegpc._core.models.posterior import whitened_features
 from sparsegpc._core.rows.blocks import RowBlocks, row_backend
-from tests.core.helpers import COMPOSITES, STATIONARY, names, random_problem, read_only
+from tests.core.helpers import COMPOSITES, STATIONARY, free, names, random_problem, read_only
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, outputs
 
 SEED = st.integers(0, 2**31)
@@ -371,42 +372,88 @@ def test_no_number_of_points_widens_the_prior(seed):
 
 
 class Basis:
-    """A generator whose draws are the basis vectors: what they become is the whole of a root."""
+    """A generator whose draws are the basis vectors: what they become is the whole of a root.
 
-    def standard_normal(self, size):
-        assert size[0] == size[1]
-        return np.eye(size[0])
+    The numbers of a function that successive calls return are different entries of these vectors.
+    """
 
+    def __init__(self, size):
+        self._size, self._used = size, 0
 
-def covariances_of_any_rank(rng, n):
-    """Return a covariance of each rank from 0 to n."""
-    roots = [rng.randn(n, rank) for rank in range(n + 1)]
-    return np.stack([root @ root.T for root in roots])
-
-
-@pytest.mark.parametrize("n", [1, 2, 6])
-def test_draws_are_made_with_a_root_of_the_covariance(rng, n):
-    covariance = covariances_of_any_rank(rng, n)
-    mean = rng.randn(n + 1, n)
-    samples = draw(mean, covariance, n, Basis())
-    assert samples.shape == (n + 1, n, n)
-    for own, centre, expected in zip(samples, mean, covariance, strict=True):
-        moved = own - centre
-        assert_allclose(moved.T @ moved, expected, rtol=1e-10, atol=1e-12)
+    def standard_normal(self, shape):
+        assert shape[0] == self._size
+        columns = np.arange(self._used, self._used + shape[1])
+        self._used = (self._used + shape[1]) % self._size
+        return np.eye(self._size)[:, columns]
 
 
-def test_rounding_below_zero_counts_as_zero(rng):
-    covariance = covariances_of_any_rank(rng, 4)
-    rounded = covariance - 1e-13 * np.eye(4)
-    assert np.linalg.eigvalsh(rounded)[:4, 0].max() < 0.0
-    moved = draw(np.zeros((5, 4)), rounded, 4, Basis())
-    assert_allclose(np.swapaxes(moved, 1, 2) @ moved, covariance, rtol=1e-9, atol=1e-11)
+@KERNEL
+@pytest.mark.parametrize("seed", range(3))
+def test_draws_are_made_with_a_root_of_the_dense_covariance(case, seed):
+    problem = random_problem(seed, n=14, m=5, kernel=case.build(2), rows=False)
+    sites = sites_of_functions(problem, seed)
+    posterior = posterior_at(problem, sites)
+    new = read_only(1.5 * np.random.RandomState(seed).randn(9, 2))
+    Kuu, Kuf = (case.matrix(problem.theta, problem.Z, X) for X in (problem.Z, problem.X))
+    Q = Kuf.T @ np.linalg.solve(Kuu, Kuf)
+    n = len(new) + len(problem.Z) + 1
+    samples = posterior.draws(new, n, Basis(n))
+    assert samples.shape == (3, n, 9)
+    for k, prior_mean in enumerate(posterior.prior_means):
+        dense = partial(dense_sparse, case, problem)
+        mean, covariance = dense(sites[k], prior_mean, new)
+        if PRIOR_MEANS[k] is None:
+            mean, covariance = with_flat_prior(dense, Q, sites[k], prior_mean, new)
+        moved = samples[k] - mean
+        assert_allclose(moved.T @ moved, covariance, rtol=1e-6, atol=1e-7)
+
+
+def test_draws_share_one_factorisation(rng, monkeypatch):
+    problem = random_problem(3)
+    posterior = posterior_at(problem, sites_of_functions(problem, 3))
+    shapes, root = [], module.semidefinite_root
+
+    def counted(A, tolerance):
+        shapes.append(A.shape)
+        return root(A, tolerance)
+
+    monkeypatch.setattr(module, "semidefinite_root", counted)
+    assert posterior.draws(rng.randn(7, 2), 50, rng).shape == (3, 50, 7)
+    assert shapes == [(7, 7)]
+
+
+def test_rounding_errors_of_a_large_prior_variance_are_not_drawn(rng):
+    """Their square root, which eigenvectors keep, may exceed the standard deviation of f."""
+    problem = random_problem(0, n=60, m=60, d=1)
+    theta = np.log([1e9, 10.0])
+    problem = problem._replace(kernel=free(Scaled(Constant(), RBF()), theta), theta=theta)
+    posterior = posterior_at(problem, [problem.sites], (0.0,))
+    new = np.linspace(-1.0, 1.0, 300)[:, None]
+    draws = posterior.draws(new, 4000, rng)[0]
+    # Neighbours are nearly equal, as the length scale is a thousand times their distance.
+    roughness = np.diff(draws, 2, axis=1).std()
+    assert roughness < 2e-3 * draws.std(axis=0).mean()
 
 
 def test_draws_without_variance_are_the_mean(rng):
-    mean = rng.randn(2, 3)
-    samples = draw(mean, np.zeros((2, 3, 3)), 5, rng)
-    assert_array_equal(samples, np.repeat(mean[:, None], 5, axis=1))
+    """The kernel is zero at zero, and a linear function has no other uncertainty."""
+    problem = random_problem(0)
+    theta = np.array([-400.0])
+    problem = problem._replace(kernel=free(DotProduct(), theta), theta=theta)
+    posterior = posterior_at(problem, [problem.sites], (0.7,))
+    samples = posterior.draws(np.zeros((3, 2)), 5, rng)
+    assert_array_equal(samples, np.full((1, 5, 3), 0.7))
+
+
+def test_the_number_of_random_numbers_does_not_depend_on_the_rank(rng):
+    problem = random_problem(2)
+    posterior = posterior_at(problem, [problem.sites], (0.0,))
+    ends = []
+    for new in (rng.randn(6, 2), np.repeat(rng.randn(1, 2), 6, axis=0)):
+        generator = np.random.RandomState(0)
+        posterior.draws(new, 3, generator)
+        ends.append(generator.standard_normal())
+    assert ends[0] == ends[1]
 
 
 def test_draws_of_a_posterior_have_its_moments(rng):
@@ -416,11 +463,8 @@ def test_draws_of_a_posterior_have_its_moments(rng):
     new = rng.randn(4, 2)
     new[3] = new[0]
     mean, cov = posterior.covariance(new)
-    before = mean.copy(), cov.copy()
     n = 40_000
-    samples = draw(mean, cov, n, rng)
-    assert_array_equal(mean, before[0])
-    assert_array_equal(cov, before[1])
+    samples = posterior.draws(new, n, rng)
     assert_allclose(samples[..., 3], samples[..., 0], atol=1e-5)
     deviation = np.sqrt(cov.diagonal(axis1=1, axis2=2))
     # Five standard errors: 1 / sqrt(n) of a mean, at most sqrt(2 / n) of a covariance.
@@ -431,18 +475,3 @@ def test_draws_of_a_posterior_have_its_moments(rng):
     for k, own in enumerate(cov[:, :3, :3] / deviation[:, :3, None] / deviation[:, None, :3]):
         expected[3 * k : 3 * k + 3, 3 * k : 3 * k + 3] = own
     assert_allclose(z @ z.T / n, expected, atol=5.0 * np.sqrt(2.0 / n))
-
-
-def test_draws_have_the_moments_of_their_gaussians(rng):
-    """Covariances may be singular: of the first two, one is of rank one."""
-    mean = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
-    a = rng.randn(3)
-    B = rng.randn(3, 3)
-    covariance = np.stack([np.outer(a, a), B @ B.T])
-    samples = draw(mean, covariance, 40_000, rng)
-    assert samples.shape == (2, 40_000, 3)
-    for k in range(2):
-        assert_allclose(samples[k].mean(axis=0), mean[k], atol=0.05)
-        assert_allclose(np.cov(samples[k].T), covariance[k], atol=0.1)
-    across = (samples[0] - mean[0]) @ np.cross(a, [1.0, 0.0, 0.0])
-    assert_allclose(across, 0.0, atol=1e-6)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import invgamma, norm
 
@@ -151,3 +151,11 @@ def test_the_factors_after_some_entries_leave_out_those_of_earlier_ones():
     product = ProductPrior((NORMAL, TYING, late))
     assert product.after(2) == ProductPrior((late,))
     assert product.after(0) == product
+
+
+def test_the_entries_with_a_prior_are_those_of_which_its_density_depends():
+    product = ProductPrior((SOME, MEAN))
+    theta, steps = np.linspace(-1.0, 2.0, 6), 0.1 * np.eye(6)
+    changes = [product.log_density(theta + step) - product.log_density(theta) for step in steps]
+    assert_array_equal(np.unique(product.indices), np.flatnonzero(changes))
+    assert len(ProductPrior().indices) == 0

@@ -21,6 +21,7 @@ from sparsegpc._core.numerics.linalg import (
     jittered_cholesky,
     log_det,
     mirrored,
+    semidefinite_root,
     solve_cholesky,
     solve_lower,
     weighted_gram,
@@ -384,3 +385,35 @@ def test_factor_of_identity_plus_a_matrix_of_low_rank(size, rng):
 def test_factor_of_identity_plus_an_indefinite_matrix_is_refused(rng):
     with pytest.raises(LinAlgError):
         cholesky_of_identity_plus(-3.0 * np.eye(4))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3, 40])
+def test_the_root_of_a_matrix_of_any_rank_has_its_rank(rng, rank):
+    factor = rng.standard_normal((40, rank))
+    A = factor @ factor.T
+    root = semidefinite_root(A.copy(), 1e-10)
+    assert root.shape == (40, rank)
+    assert_allclose(root @ root.T, A, atol=1e-10)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-11])
+def test_what_a_root_leaves_out_is_below_the_tolerance(rng, tolerance):
+    x = np.sort(rng.uniform(0.0, 1.0, 60))
+    A = np.exp(-0.5 * ((x - x[:, None]) / 0.2) ** 2)
+    root = semidefinite_root(A.copy(), tolerance)
+    rest = A - root @ root.T
+    assert np.abs(rest).max() <= tolerance * (1.0 + 1e-6)
+    assert rest.diagonal().min() > -1e-14
+    # Eigenvalues of what is left are at most its trace: no root of much fewer columns would do.
+    assert root.shape[1] <= 3 * (np.linalg.eigvalsh(A) > tolerance).sum() < 60
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_errors_below_the_tolerance_do_not_grow_in_a_root(seed):
+    rng = np.random.RandomState(seed)
+    factor = rng.standard_normal((50, 3))
+    A = factor @ factor.T
+    errors = 1e-8 * rng.uniform(-1.0, 1.0, A.shape)
+    root = semidefinite_root(A + errors + errors.T, 1e-6)
+    assert root.shape[1] == 3
+    assert_allclose(root @ root.T, A, atol=1e-5)
