@@ -83,7 +83,7 @@ for ax, (title, values) in zip(axes, panels.items(), strict=True):
     ax.plot(*X[10:].T, "x", color="black", label="chosen runs")
     ax.set(title=title, xlabel="input 1")
 axes[0].set_ylabel("input 2")
-axes[0].legend(loc="upper left")
+axes[0].legend(loc="upper right")
 plt.show()
 
 # %%
