@@ -118,18 +118,15 @@ def _with_transform(best, transform):
     return better_candidate(other, best, "transformed columns", needed=0.0)
 
 
-def _with_main_effects(plain, starts=MainEffectStarts.all):
+def _with_main_effects(plain, choose_starts=MainEffectStarts.all):
     """Return the `Candidate` with main effects if it beats `plain`, else `plain`.
 
-    They are learned from as many rows, from the `starts` of `MainEffectStarts`.
+    They are learned from as many rows; `choose_starts` is a method of `MainEffectStarts`.
     """
     problem = plain.full_problem.with_choice(main_effects=True)
     part = deciding_part(problem, plain.n_rows)
-    found = best_run(
-        part,
-        starts(MainEffectStarts(part, plain.part_fit.result)),
-        plain.end.objective + FIRST_GAIN,
-    )
+    starts = choose_starts(MainEffectStarts(part, plain.part_fit.result))
+    found = best_run(part, starts, plain.end.objective + FIRST_GAIN)
     if found is None:
         return plain
     needed = max(part.needed_gain, FIRST_GAIN)
@@ -142,21 +139,26 @@ def with_effects_tried_again(fitted):
     The first decision was made with homoscedastic noise, which may hide them, and with a part of
     the rows if they are many. If all rows are too many to learn from, it stays.
     """
-    problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
-    varies, n_rows = problem.plan is not None and problem.plan.varies, len(problem.model.weight)
-    is_learned = problem.learns and not (is_warm(problem.estimator) or fitted.result.trivial)
-    may_add = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
-    if problem.choice.main_effects or not (is_learned and may_add) or problem.learns_from_part:
+    if not _may_have_missed_effects(fitted):
         return fitted
-    plain = Candidate(problem, fitted)
-    if varies and n_rows <= DECIDING_ROWS:
-        best = _with_main_effects(plain)
-    elif n_rows > DECIDING_ROWS and not problem.seeks_number:
-        # Other starts would take long, and a part of the rows did not prefer them.
-        best = _with_main_effects(plain, MainEffectStarts.nested)
-    else:
-        return fitted
+    plain = Candidate(fitted.problem, fitted)
+    # The other starts take long with many rows, and a part of these did not prefer them.
+    is_quick = plain.n_rows <= DECIDING_ROWS
+    best = _with_main_effects(plain, MainEffectStarts.all if is_quick else MainEffectStarts.nested)
     return fitted.evaluated_last() if best is plain else best.decision().learn()
+
+
+def _may_have_missed_effects(fitted):
+    """Return whether a fit without effects knows more than the decision against them did."""
+    problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
+    is_open = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
+    is_learned = problem.learns and not (is_warm(problem.estimator) or fitted.result.trivial)
+    if problem.choice.main_effects or not (is_open and is_learned):
+        return False
+    if len(problem.model.weight) > DECIDING_ROWS:
+        # With as many points as needed, the number of points differs from that of the decision.
+        return not (problem.learns_from_part or problem.seeks_number)
+    return problem.plan is not None and problem.plan.varies
 
 
 def _decision_with_effects(plain):
