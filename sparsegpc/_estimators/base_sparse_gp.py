@@ -155,10 +155,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         does not fix the points and there are at most `n_inducing` of them. The kernel may have
         other values and bounds than in the last fit, but must have the same structure. What was
         chosen from the data, such as main effects or the transform of the columns, stays as it is
-        until there are 1.5 times as many rows, by their weights, as when it was chosen. A second
-        fit then starts afresh. The model with the higher sum of bound and log prior is kept, and
-        that of the second fit if the two cannot be compared, because the kind of noise or the
-        likelihood differs. With ``optimizer=None`` there is no second fit.
+        until there are 1.5 times as many rows, by their weights, as when it was chosen, or 1.1
+        times if there are at most 200. A second fit then starts afresh. The model with the higher
+        sum of bound and log prior is kept, and that of the second fit if the two cannot be
+        compared, because the kind of noise or the likelihood differs. With ``optimizer=None`` there
+        is no second fit.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws.

@@ -32,7 +32,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         `fit` gets no `event`. Else it is "gamma", or "weibull" with `event`, unless the bound of a
         simple model for at most 2000 rows is clearly higher with "log-normal" or "weibull":
         :ref:`user guide <responses-choice>`. A `warm_start` keeps the likelihood until there are
-        1.5 times as many rows, and nothing is compared with ``optimizer=None``.
+        enough more rows, and nothing is compared with ``optimizer=None``.
 
         "negative-binomial" and "poisson" are for counts. Counts of people, sales or accidents
         nearly always vary more than a Poisson distribution allows, by an amount that the first

@@ -45,7 +45,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         - "gp": Gaussian, with a log variance that is a second sparse Gaussian process.
         - "auto": learns "homoscedastic" and "gp", and takes "gp" if it raises the sum of bound and
           log prior by more than log N nats. With `warm_start` the kind of noise stays as it is
-          until there are 1.5 times as many rows.
+          until there are enough more rows.
         - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
 
         With a kernel by name, a :ref:`prior <noise-prior>` keeps noise from vanishing by chance.

@@ -32,8 +32,9 @@ from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
 from sparsegpc._estimators.learning.warm_start import is_warm
 
-# The factor by which the rows must have grown before a warm start reconsiders choices.
-GROWTH = 1.5
+# The factor by which the rows must have grown before a warm start reconsiders choices, with up to
+# FEW_ROWS rows and with more. A few further rows of few may show much more of f.
+FEW_ROWS, FEW_GROWTH, GROWTH = 200, 1.1, 1.5
 # By how much the sum of weights exceeds the number of rows because of rounding, relatively.
 ROUNDING = 1e-9
 
@@ -51,7 +52,8 @@ def learn_rows(builder, decide):
         is_chosen = learns or isinstance(estimator.kernel, Kernel)
         return fitted._replace(choice_weight=n_rows if is_chosen and not fitted.stopped else 0.0)
     fitted = fitted._replace(choice_weight=estimator._choice_weight)
-    if learns and not fitted.stopped and n_rows >= GROWTH * fitted.choice_weight:
+    growth = FEW_GROWTH if n_rows <= FEW_ROWS else GROWTH
+    if learns and not fitted.stopped and n_rows >= growth * fitted.choice_weight:
         return _reconsidered(fitted, builder, decide)
     return fitted
 
