@@ -66,22 +66,20 @@ def draw_hyperparameters(model, best, bounds, limits, rng, keep):
     """Return `Draws` of theta around `best`, the `Evaluation` at the maximum of the objective.
 
     Parameters at the `bounds` (P, 2) of the search keep their values. The others are drawn within
-    the `limits` (P, 2), which are infinite where a prior makes the objective fall beyond the
-    bounds. If the sites of `best` did not converge, or the bound can be computed at fewer than
-    `FEWEST_EFFECTIVE` draws, its theta is the only draw. ``keep(evaluation)`` is what is kept of
-    the evaluation at a draw. Cost at most 4 P + `N_DRAWS` evaluations of the bound, 2 P of them
-    with the gradient.
+    the `limits` (P, 2), which may be wider or infinite. If the sites of `best` did not converge, or
+    the bound can be computed at fewer than `FEWEST_EFFECTIVE` draws, its theta is the only draw.
+    ``keep(evaluation)`` is what is kept of the evaluation at a draw. Cost at most 4 P + `N_DRAWS`
+    evaluations of the bound, 2 P of them with the gradient.
     """
     free = (best.theta > bounds[:, 0] + AT_BOUND) & (best.theta < bounds[:, 1] - AT_BOUND)
     # Where sites do not converge, differences of gradients say nothing about the curvature.
     if not free.any() or not best.converged:
         return single_draw(best.theta, keep(best))
     hessian = attempted(_hessian, model, best, free)
-    root = None if hessian is None else attempted(_covariance_root, hessian)
-    if root is None:
+    if hessian is None or not np.isfinite(hessian).all():
         # The bound cannot be computed near its maximum.
         return single_draw(best.theta, keep(best))
-    order, axes = _triangular_axes(root, best.theta, free, limits)
+    order, axes = _triangular_axes(_covariance_root(hessian), best.theta, free, limits)
     scales = [_scales(model, best, side * axes) for side in (-1.0, 1.0)]
     theta, log_density = _truncated_draws(best.theta, order, axes, scales, limits, rng)
     log_weights, kept = np.full(N_DRAWS, -np.inf), [None] * N_DRAWS

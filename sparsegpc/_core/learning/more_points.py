@@ -15,7 +15,7 @@ from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
-# The number of points with which learning begins, and with which it ends if there are many rows.
+# The number of points with which learning usually begins, and ends if there are many rows.
 FIRST_POINTS = 200
 # With fewer rows there may be more points, as long as an evaluation costs no more than one with
 # FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from. Without

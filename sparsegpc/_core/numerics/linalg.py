@@ -12,7 +12,7 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.blas import dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 
-from sparsegpc._core.numerics.floats import EPSILON
+from sparsegpc._core.numerics.floats import EPSILON, TINY
 
 # Squared pivots are at least this multiple of the rounding error of a factorisation, so that this
 # error hardly grows as later rows are divided by them.
@@ -124,17 +124,23 @@ def _factor_and_pivot(A, jitter):
 
 
 def semidefinite_root(A, tolerance):
-    """Return R of shape (N, r) such that no entry of ``A - R R^T`` exceeds the tolerance.
+    """Return R of shape (N, r) such that ``R R^T`` is `A` up to rounding errors.
 
-    `A` (N, N) is positive semi-definite but for rounding errors below the `tolerance`, and is
+    `A` (N, N) is positive semi-definite but for rounding errors of about the `tolerance`, and is
     overwritten. Pivoted Cholesky factorisation, of cost N r^2, stops when no diagonal entry of the
-    rest exceeds the tolerance.
+    rest exceeds the tolerance. A small pivot may multiply rounding errors, so no diagonal entry of
+    ``R R^T`` exceeds that of `A`, and those below the tolerance are zero.
     """
+    variances = np.where(A.diagonal() > tolerance, A.diagonal(), 0.0)
+    if not variances.any():
+        return np.empty((len(A), 0))
     factor, pivots, rank, _ = dpstrf(A.T, tol=tolerance, lower=1, overwrite_a=1)
     factor = factor[:, :rank]
     factor *= np.tri(*factor.shape, dtype=bool)
     root = np.empty(factor.shape)
     root[pivots - 1] = factor
+    squares = np.einsum("nr,nr->n", root, root)
+    root *= np.sqrt(variances / np.maximum(squares, np.maximum(variances, TINY)))[:, None]
     return root
 
 

@@ -182,10 +182,12 @@ def _entries_by_column(hyperparameters):
 
 
 def _tying_prior(indices, are_lengths, spread):
-    """Return the prior that ties the entries of the columns that vary, None if none does."""
+    """Return the prior that ties the entries of the columns that vary, None unless several do."""
     columns = [column for column in indices if spread.varies[column]]
+    if len(columns) < 2:
+        return None
     units = np.log(spread.units[columns]) if are_lengths else np.zeros(len(columns))
-    return TyingPrior(np.array([indices[d] for d in columns]), units) if columns else None
+    return TyingPrior(np.array([indices[d] for d in columns]), units)
 
 
 def _new_level_priors(indices, are_lengths, spread):

@@ -10,7 +10,6 @@ from sparsegpc._core.learning.all_rows import on_all_rows
 from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.more_points import (
-    FIRST_POINTS,
     LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
     SMALL_COST_PER_ROW,
@@ -61,10 +60,10 @@ def _better_from(fitted, of_column, others):
     selector, settings = specified_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, thetas, selector, settings)
     is_found = not np.array_equal(faster.best.theta, result.best.theta)
-    may_grow = problem.chooses_points and len(problem.model.weight) > FIRST_POINTS
+    may_grow = problem.chooses_points and len(problem.model.weight) > problem.first_points
     if of_column and may_grow and not (is_found or problem.progress.stopped):
         # In a single column they resolve a function that is twice as fast.
-        selector = named_selector(problem, 2 * FIRST_POINTS)
+        selector = named_selector(problem, 2 * problem.first_points)
         faster = fit_faster(problem.model, result, of_column, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, settings)
@@ -110,17 +109,19 @@ def with_search_from(fitted, theta):
 def with_more_points(fitted):
     """Fit with more points if they are too few and the fit may choose.
 
-    If they are nearly enough, twice as many are.
+    If they are nearly enough, take twice as many as at first.
     """
     problem, result = fitted.problem, fitted.result
-    if not problem.chooses_points or len(result.best.points.Z) >= problem.most_points:
+    if not problem.chooses_points:
         return fitted
     # In very many rows, a small gain in each is a large one.
     least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
-    if are_too_few(problem.model, result, least):
-        return with_most_points(fitted)
-    are_enough = problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW
-    return fitted if are_enough else _with_points(fitted, 2 * FIRST_POINTS)
+    n_points = problem.most_points
+    if not are_too_few(problem.model, result, least):
+        if problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW:
+            return fitted
+        n_points = min(n_points, 2 * problem.first_points)
+    return fitted if n_points <= len(result.best.points.Z) else _with_points(fitted, n_points)
 
 
 def with_most_points(fitted):
@@ -129,9 +130,8 @@ def with_most_points(fitted):
 
 
 def _with_points(fitted, n_points):
-    """Fit with more points, if they are affordable, and return the better result."""
     problem, result = fitted.problem, fitted.result
-    selector = named_selector(problem, min(n_points, problem.most_points))
+    selector = named_selector(problem, n_points)
     result = fit_with_more_points(problem.model, result, selector, problem.settings)
     return fitted._replace(result=result)
 

@@ -87,10 +87,10 @@ class HyperparameterDraws:
 
 
 def _limits(problem):
-    """Return the limits of the draws, (P, 2): the bounds, unless a prior makes them needless.
+    """Return the limits of the draws, (P, 2): the bounds, or none for some parameters.
 
-    Those that the package chooses only keep a search from numbers that are no use. They do not
-    matter to the draws of parameters of the kernel that have a prior, which holds beyond them.
+    Bounds that the package chooses only keep a search away from useless values. They do not limit
+    draws of parameters of the kernel that have a prior.
     """
     limits = problem.hyperparameters.bounds.copy()
     if problem.choice.is_named:

@@ -118,14 +118,15 @@ def _with_transform(best, transform):
     return better_candidate(other, best, "transformed columns", needed=0.0)
 
 
-def _with_main_effects(plain, choose_starts=MainEffectStarts.all):
+def _with_main_effects(plain, only_nested=False):
     """Return the `Candidate` with main effects if it beats `plain`, else `plain`.
 
-    They are learned from as many rows; `choose_starts` is a method of `MainEffectStarts`.
+    They are learned from as many rows, and if `only_nested` from the end of `plain` only.
     """
     problem = plain.full_problem.with_choice(main_effects=True)
     part = deciding_part(problem, plain.n_rows)
-    starts = choose_starts(MainEffectStarts(part, plain.part_fit.result))
+    starts = MainEffectStarts(part, plain.part_fit.result)
+    starts = [starts.nested()] if only_nested else starts.all()
     found = best_run(part, starts, plain.end.objective + FIRST_GAIN)
     if found is None:
         return plain
@@ -143,8 +144,7 @@ def with_effects_tried_again(fitted):
         return fitted
     plain = Candidate(fitted.problem, fitted)
     # The other starts take long with many rows, and a part of these did not prefer them.
-    is_quick = plain.n_rows <= DECIDING_ROWS
-    best = _with_main_effects(plain, MainEffectStarts.all if is_quick else MainEffectStarts.nested)
+    best = _with_main_effects(plain, only_nested=plain.n_rows > DECIDING_ROWS)
     return fitted.evaluated_last() if best is plain else best.decision().learn()
 
 

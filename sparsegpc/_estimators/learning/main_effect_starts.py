@@ -54,7 +54,7 @@ class MainEffectStarts:
             starts = [self._additive(self._usual)]
         else:
             own = self._own_lengths()
-            starts = [*self.nested(), self._additive(own), *self._without_slow_columns(own)]
+            starts = [self.nested(), self._additive(own), *self._without_slow_columns(own)]
         starts.append(self._additive(self._usual + np.log(SHORT_LENGTH)))
         distances = similar_distances(self._problem.model, self._plain.best)
         if np.isfinite(distances).any():
@@ -62,10 +62,10 @@ class MainEffectStarts:
         return starts
 
     def nested(self):
-        """Return a list of the `Start` at the fit without main effects, with small ones added."""
+        """Return the `Start` at the fit without main effects, to which small ones are added."""
         theta = self._theta(self._interaction, self._usual, EFFECTS_SHARE)
         hessian = self._extended_hessian(len(theta))
-        return [Start(theta, self._states, hessian, self._plain.best.points)]
+        return Start(theta, self._states, hessian, self._plain.best.points)
 
     def _additive(self, lengths):
         """Return the `Start` at a sum of effects, to which a weak interaction is added."""

@@ -21,6 +21,7 @@ from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import Decision
+from sparsegpc._estimators.learning.effect_trials import with_faster_effects
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
@@ -60,7 +61,8 @@ def decide_noise(builder):
         return Decision(same.build(choice))
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice))
-    fitted = decision.learn().then(with_faster_function)
+    # Beside noise that varies, an effect that was taken for noise would not show.
+    fitted = decision.learn().then(with_faster_function).then(with_faster_effects)
     if is_auto and fitted.stopped:
         return Decision(fitted.problem, fitted=fitted)
     n_kernel = fitted.problem.model.kernel.n_params

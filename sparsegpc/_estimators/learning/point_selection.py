@@ -97,7 +97,7 @@ def selector_in_use(problem, n_points):
 
 def has_more_points(problem, n_points):
     """Return whether a fit has gone on to more points than those with which learning begins."""
-    return problem.chooses_points and n_points > FIRST_POINTS
+    return problem.chooses_points and n_points > problem.first_points
 
 
 def named_selector(problem, n_points, tol=None):

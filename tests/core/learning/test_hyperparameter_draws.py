@@ -123,7 +123,7 @@ def test_draws_exceed_the_bounds_of_the_search_within_their_limits():
     draws = draws_of(quadratic(), np.zeros(3), bounds, limits=limits)
     assert (draws.theta[:, 0] > 0.1).sum() > 3
     assert (draws.theta[:, 1] >= -0.2).all()
-    # Which parameters are at a bound, is a matter of the search.
+    # Which parameters are at a bound is a matter of the search.
     assert_array_equal(draws.theta[:, 2], 0.0)
 
 

@@ -371,6 +371,12 @@ def test_no_number_of_points_widens_the_prior(seed):
 # Draws
 
 
+class Zeros:
+    """A random generator all of whose normal numbers are zero."""
+
+    standard_normal = staticmethod(np.zeros)
+
+
 class Basis:
     """A generator whose draws are the basis vectors: what they become is the whole of a root.
 
@@ -406,6 +412,18 @@ def test_draws_are_made_with_a_root_of_the_dense_covariance(case, seed):
             mean, covariance = with_flat_prior(dense, Q, sites[k], prior_mean, new)
         moved = samples[k] - mean
         assert_allclose(moved.T @ moved, covariance, rtol=1e-6, atol=1e-7)
+
+
+def test_draws_are_about_the_mean_with_its_shift(rng):
+    problem = random_problem(4)
+    posterior = posterior_at(problem, sites_of_functions(problem, 4))
+    shifted = [q._replace(mean_shift=0.3) for q in posterior.functions]
+    new = rng.randn(7, 2)
+    without = posterior.covariance(new)[0]
+    posterior = posterior._replace(functions=shifted)
+    mean = posterior.covariance(new)[0]
+    assert np.abs(mean - without).max() > 0.01
+    assert_allclose(posterior.draws(new, 1, Zeros())[:, 0], mean, atol=1e-12)
 
 
 def test_draws_share_one_factorisation(rng, monkeypatch):

@@ -396,6 +396,19 @@ def test_the_root_of_a_matrix_of_any_rank_has_its_rank(rng, rank):
     assert_allclose(root @ root.T, A, atol=1e-10)
 
 
+def test_rounding_errors_alone_have_no_root():
+    A = np.array([[1e-18, 1e-12], [1e-12, 0.0]])
+    assert semidefinite_root(A, 1e-10).shape == (2, 0)
+
+
+def test_a_root_has_no_larger_variances_than_the_matrix():
+    """Rounding errors off the diagonal grow where they are divided by a small pivot."""
+    A = np.diag([1.0, 2e-10, 1e-9, 0.0])
+    A[1, 2:] = A[2:, 1] = 3e-9
+    root = semidefinite_root(A.copy(), 1e-10)
+    assert ((root**2).sum(axis=1) <= A.diagonal() * (1.0 + 1e-12)).all()
+
+
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-11])
 def test_what_a_root_leaves_out_is_below_the_tolerance(rng, tolerance):
     x = np.sort(rng.uniform(0.0, 1.0, 60))

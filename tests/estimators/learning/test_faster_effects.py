@@ -20,3 +20,12 @@ def test_a_hidden_fast_effect_is_found(seed):
     X, y = levy(seed)
     model = SparseGPRegressor().fit(X[:250], y[:250])
     assert np.std(model.predict(X[250:]) - y[250:]) < 1e-3 * y.std()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_hidden_fast_effect_is_found_before_noise_that_varies():
+    X, y = levy(2)
+    same, varying = (
+        SparseGPRegressor(noise=noise).fit(X[:150], y[:150]) for noise in ("homoscedastic", "gp")
+    )
+    assert varying.lower_bound_ > same.lower_bound_

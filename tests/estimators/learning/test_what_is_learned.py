@@ -75,7 +75,7 @@ def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, most, rng, mon
     monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 200)
     monkeypatch.setattr(growing_subsets, "FEWEST_POINTS", 10)
     monkeypatch.setattr(problem, "FULL_COST_ROWS", 8000)
-    for module in (after_search, more_points, point_selection, problem):
+    for module in (more_points, point_selection, problem):
         monkeypatch.setattr(module, "FIRST_POINTS", 50)
     X = rng.uniform(0.0, 10.0, (801, 1))
     f = 0.5 * X[:, 0] + 0.3 * np.sin(0.2 * np.pi * n_periods * X[:, 0])

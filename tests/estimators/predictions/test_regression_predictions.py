@@ -8,6 +8,7 @@ from sklearn import config_context
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
+from sparsegpc import SparseGPRegressor
 from tests.estimators.regression import (
     KERNEL,
     LIGHT_TAILS,
@@ -166,3 +167,16 @@ def test_shapes_are_those_of_scikit_learn(n_outputs):
     for part in model.latent_mean_and_variance(grid()):
         assert part.shape == (16, *tail)
         assert part.dtype == np.float64
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_draws_of_an_exact_function_are_not_wider_than_its_moments(seed):
+    """The covariance given the points is then as small as rounding errors."""
+    rng = np.random.RandomState(seed)
+    X, new = rng.uniform(-1.0, 1.0, (60, 2)), rng.uniform(-1.0, 1.0, (100, 2))
+    model = SparseGPRegressor(hyperparameters="best").fit(X, (X[:, 0] + 0.5 * X[:, 1]) ** 2)
+    _, variance = model.latent_mean_and_variance(new)
+    ratio = model.sample_f(new, 2000).std(axis=1) / np.sqrt(variance)
+    assert ratio.max() < 1.1
+    assert np.median(ratio) > 0.9
