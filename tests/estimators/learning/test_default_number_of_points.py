@@ -64,9 +64,18 @@ def test_points_that_are_nearly_enough_are_doubled(share, monkeypatch):
     default = SparseGPRegressor("rbf", **SIMPLE).fit(X, y)
     if share > 1.0:
         assert default.lower_bound_ == few.lower_bound_
-    else:
-        assert 200 < len(default.inducing_points_) <= 400
-        assert default.lower_bound_ > few.lower_bound_
+        return
+    assert 200 < len(default.inducing_points_) <= 400
+    assert default.lower_bound_ > few.lower_bound_
+    # A warm start has them already.
+    calls, fit_with_more = [], after_search.fit_with_more_points
+    monkeypatch.setattr(
+        after_search, "fit_with_more_points", lambda *args: calls.append(0) or fit_with_more(*args)
+    )
+    clone(default).fit(X, y)
+    assert len(calls) == 1
+    default.set_params(warm_start=True).fit(X, y)
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(
