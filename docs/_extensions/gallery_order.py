@@ -17,6 +17,7 @@ ORDER = (
     "plot_outliers",
     "plot_counts",
     "plot_survival",
+    "plot_next_run",
     "plot_effects",
     "plot_choose_by_the_bound",
     "plot_neighbours",
