@@ -76,7 +76,7 @@ rows = grid.reshape(-1, 2)
 model = SparseGPRegressor(normalize_y=True).fit(X, y)
 panels = {"predicted value": model.predict(rows), "true value": simulate(rows)}
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.2), sharey=True, layout="constrained")
-style = {"levels": np.geomspace(0.5, 300.0, 12), "norm": "log", "cmap": "Blues_r", "extend": "both"}
+style = {"levels": np.geomspace(0.3, 300.0, 13), "norm": "log", "cmap": "Blues_r", "extend": "both"}
 for ax, (title, values) in zip(axes, panels.items(), strict=True):
     ax.contourf(*grid.T, values.reshape(80, 80).T, **style)
     ax.plot(*X[:10].T, "o", color="white", markeredgecolor="black", label="first runs")
