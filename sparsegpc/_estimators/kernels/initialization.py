@@ -192,6 +192,19 @@ def effect_lengths(hyperparameters):
     }
 
 
+def shortened_effects(theta, columns, distances, bounds):
+    """Return theta with effects that vary at least as fast as within the distances (D,).
+
+    `columns` is a dict from the index in theta of each effect's length scale to its column, or to
+    "all" for a common one.
+    """
+    theta = theta.copy()
+    for k, column in columns.items():
+        shortest = distances[column] if isinstance(column, int) else distances.min()
+        theta[k] = min(theta[k], np.log(shortest))
+    return np.clip(theta, *bounds.T)
+
+
 def group_starts(hyperparameters, spread, theta, group):
     """Return up to two starts for a function of a `SimilarGroup`.
 

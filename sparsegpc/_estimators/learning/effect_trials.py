@@ -22,7 +22,11 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._estimators.kernels.initialization import effect_lengths, lengths_by_column
+from sparsegpc._estimators.kernels.initialization import (
+    effect_lengths,
+    lengths_by_column,
+    shortened_effects,
+)
 from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc._estimators.learning.point_selection import selector_in_use
 from sparsegpc._estimators.learning.problem_fit import evaluate_problem
@@ -44,14 +48,12 @@ def with_faster_effects(fitted):
 
     See `similar_distances`.
     """
-    effects = effect_lengths(fitted.problem.hyperparameters)
+    problem, best = fitted.problem, fitted.result.best
+    effects, bounds = effect_lengths(problem.hyperparameters), problem.hyperparameters.bounds
     if not (effects and _may_try(fitted)):
         return fitted
-    problem, best = fitted.problem, fitted.result.best
-    distances, theta = similar_distances(problem.model, best), best.theta.copy()
-    for k, column in effects.items():
-        theta[k] = min(theta[k], np.log(distances[column]))
-    theta = np.clip(theta, *problem.hyperparameters.bounds.T)
+    distances = similar_distances(problem.model, best)
+    theta = shortened_effects(best.theta, effects, distances, bounds)
     return fitted if np.array_equal(theta, best.theta) else with_search_from(fitted, theta)
 
 

@@ -6,7 +6,7 @@ from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._estimators.kernels.initialization import lengths_by_column
+from sparsegpc._estimators.kernels.initialization import lengths_by_column, shortened_effects
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE
 from sparsegpc.kernels import MainEffects
 
@@ -100,27 +100,24 @@ class MainEffectStarts:
         Where deviations of rows that are near in a single column are correlated, f misses a
         function of that column that varies on this scale.
         """
-        theta = start.theta.copy()
-        for k, column in self._effect_columns():
-            shortest = distances[column] if isinstance(column, int) else distances.min()
-            theta[k] = min(theta[k], np.log(shortest))
-        return self._start(np.clip(theta, *self._hyperparameters.bounds.T))
+        columns, bounds = self._effect_columns(), self._hyperparameters.bounds
+        return self._start(shortened_effects(start.theta, columns, distances, bounds))
 
     def _own_lengths(self):
         """Return values (P,) with which effects vary as fast as the fit without them does."""
         theta = self._usual.copy()
         columns = self._hyperparameters.columns[: self._effects.start]
         own = dict(zip(columns, self._interaction, strict=True))
-        for k, column in self._effect_columns():
+        for k, column in self._effect_columns().items():
             if isinstance(column, int):
                 theta[k] = min(own[column], np.log(MOST_UNITS * self._spread.units[column]))
         return theta
 
     def _effect_columns(self):
-        """Return pairs of the index in theta of an effect's length scale and of its column."""
+        """Return a dict from the index in theta of each effect's length scale to its column."""
         places = range(self._effects.start, self._effects.stop)
         columns = self._hyperparameters.columns[self._effects]
-        return [(k, c) for k, c in zip(places, columns, strict=True) if c is not None]
+        return {k: c for k, c in zip(places, columns, strict=True) if c is not None}
 
     def _theta(self, interaction, lengths, share=1.0):
         """Return theta at a start.
