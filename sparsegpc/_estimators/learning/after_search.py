@@ -60,10 +60,10 @@ def _better_from(fitted, of_column, others):
     selector, settings = specified_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, thetas, selector, settings)
     is_found = not np.array_equal(faster.best.theta, result.best.theta)
-    may_grow = problem.chooses_points and len(problem.model.weight) > problem.first_points
+    may_grow = problem.chooses_points and len(problem.model.weight) > problem.default_points
     if of_column and may_grow and not (is_found or problem.progress.stopped):
         # In a single column they resolve a function that is twice as fast.
-        selector = named_selector(problem, 2 * problem.first_points)
+        selector = named_selector(problem, 2 * problem.default_points)
         faster = fit_faster(problem.model, result, of_column, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, settings)
@@ -120,7 +120,7 @@ def with_more_points(fitted):
     if not are_too_few(problem.model, result, least):
         if problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW:
             return fitted
-        n_points = min(n_points, 2 * problem.first_points)
+        n_points = min(n_points, 2 * problem.default_points)
     return fitted if n_points <= len(result.best.points.Z) else _with_points(fitted, n_points)
 
 

@@ -146,11 +146,10 @@ class Problem(NamedTuple):
     @property
     def most_points(self):
         """The most points that a fit uses by default."""
-        cost_rows = PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS
-        return affordable_points(len(self.model.weight), self.model.n_functions, cost_rows)
+        return self._affordable(PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS)
 
     @property
-    def first_points(self):
+    def default_points(self):
         """The number of points with which learning begins by default.
 
         Variance that few points leave unexplained costs its ratio to the noise. If that is small
@@ -158,7 +157,10 @@ class Problem(NamedTuple):
         """
         if self.learns_from_part or not has_small_known_noise(self.model):
             return FIRST_POINTS
-        return affordable_points(len(self.model.weight), self.model.n_functions, EXACT_COST_ROWS)
+        return self._affordable(EXACT_COST_ROWS)
+
+    def _affordable(self, cost_rows):
+        return affordable_points(len(self.model.weight), self.model.n_functions, cost_rows)
 
     def check_points_may_move(self):
         """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""
