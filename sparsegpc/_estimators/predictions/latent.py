@@ -98,10 +98,6 @@ class LatentPredictions:
         """Return mean and variance of the functions at validated rows, shape (K, N) each."""
         return mixture_moments(*component_moments(self._components, X))
 
-    def _latent_covariance(self, posterior, X):
-        """Return mean and covariance of a `Posterior`, shape (K, N) and (K, N, N)."""
-        return latent_covariance(posterior, X)
-
     def _draws_of_f(self, component, X, n_samples, rng):
         """Return joint draws of the functions of a component, shape (K, n_samples, N)."""
         draws = [latent_draws(posterior, X, n_samples, rng) for posterior in component.posteriors]

@@ -21,7 +21,11 @@ from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     checked_targets,
 )
-from sparsegpc._estimators.predictions.latent import LatentPredictions, latent_moments
+from sparsegpc._estimators.predictions.latent import (
+    LatentPredictions,
+    latent_covariance,
+    latent_moments,
+)
 from sparsegpc._estimators.predictions.mixtures import (
     gaussians_at,
     mixture_covariance,
@@ -279,7 +283,8 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         return self._y_centre[:, None] + scale * mean, scale**2 * variance
 
     def _latent_covariance(self, posterior, X):
-        mean, covariance = super()._latent_covariance(posterior, X)
+        """Return mean and covariance of a `Posterior`, shape (K, N) and (K, N, N)."""
+        mean, covariance = latent_covariance(posterior, X)
         scale = self._y_scale[:, None]
         covariance *= scale[..., None] ** 2
         return self._y_centre[:, None] + scale * mean, covariance
