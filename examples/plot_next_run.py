@@ -3,9 +3,9 @@ Which run of a simulation comes next?
 =====================================
 
 A simulation takes hours, and we want its minimum. A Gaussian process learned from a few runs
-predicts all others, and says how uncertain it is. The *expected improvement* is high where the
-prediction is low, and also where it is uncertain. The next run is where it is highest; then the
-model is learned again. This is Bayesian optimisation.
+predicts the outcome of any other run, with error bars. The *expected improvement* is high where the
+prediction is low, and also where the error bars are wide. The next run is the one with the highest
+expected improvement; then the model is learned again. This is Bayesian optimisation.
 """
 
 # %%
