@@ -5,7 +5,7 @@ differ. Such a function may need a large variance, far from where a search begin
 
 Let t be the maxima of the sites, :math:`C = V^T V + P^{-1}` their covariance and
 :math:`\alpha = C^{-1} (t - \mu)` the deviations, which are :math:`b_n - p_n m_n` as in
-`neighbour_correlation`. If the model is right, then for the columns A of X
+`deviations`. If the model is right, then for the columns A of X
 
 .. math:: h = A^T \alpha \sim N(0, G), \qquad G = A^T C^{-1} A,
 

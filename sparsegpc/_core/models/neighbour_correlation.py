@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.models.deviations import deviation_size, distinct_rows, row_deviations
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
-from sparsegpc._core.rows.sources import spaced_rows, take_rows
+from sparsegpc._core.rows.sources import spaced_rows
 
 # Number of rows whose neighbours are found, of those in a block, and of candidates for neighbours.
 CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
@@ -30,23 +30,22 @@ class NeighbourCorrelation(NamedTuple):
 
 
 def neighbour_correlation(model, evaluation):
-    r"""Return the `NeighbourCorrelation` of an `Evaluation`.
+    """Return the `NeighbourCorrelation` of an `Evaluation`.
 
-    The deviations are the slopes of the expected log likelihood, :math:`b_n - p_n m_n` with the
-    sites' shift b and precision p and the mean m of f. With Gaussian noise they are the residuals
-    divided by the noise variance. The neighbour of a row is that with the highest prior correlation
-    of f. Under a wrong period this may be a remote row, so if correlations need not fall with the
-    distance, the nearest row counts as well, and the higher correlation is returned. Cost an
-    element of the kernel matrix for each of `CHOSEN_ROWS` rows and each candidate.
+    The neighbour of a row is that with the highest prior correlation of f. Under a wrong period
+    this may be a remote row, so if correlations need not fall with the distance, the nearest row
+    counts as well, and the higher correlation is returned. Cost an element of the kernel matrix for
+    each of `CHOSEN_ROWS` rows and each candidate.
     """
     X, candidates = distinct_rows(model, evaluation, MOST_CANDIDATES)
     chosen = spaced_rows(candidates, CHOSEN_ROWS)
-    kinds = [_nearest_rows(_prior_correlation(model, evaluation.theta, X), chosen)]
+    similarities = [_prior_correlation(model, evaluation.theta, X)]
     if not model.kernel.is_local:
-        kinds.append(_nearest_rows(_nearness(X), chosen))
+        similarities.append(_nearness(X))
     here = row_deviations(evaluation, X[chosen], candidates[chosen])
     values = []
-    for neighbours in kinds:
+    for similarity in similarities:
+        neighbours = _nearest_rows(similarity, chosen)
         there = row_deviations(evaluation, X[neighbours], candidates[neighbours])
         # Where nothing deviates from the mean, there is no correlation.
         values.append(float((here * there).sum()) / max(float((here**2).sum()), TINY))
@@ -55,44 +54,10 @@ def neighbour_correlation(model, evaluation):
     return NeighbourCorrelation(value, len(chosen), size)
 
 
-def distinct_rows(model, evaluation, most_rows):
-    """Return some rows (n, D) without copies, and their places (n,).
-
-    Copies but for rounding have the same noise. Shifts of the sites stand for the targets.
-    """
-    places = spaced_rows(model.weight, most_rows)
-    X = take_rows(model.X, places, memory=np.inf)
-    shifts = [solution.sites.shift[places] for solution in evaluation.solutions]
-    table = np.column_stack([X, *shifts])
-    share = np.repeat([SAME_X, SAME_Y], [X.shape[1], len(shifts)])
-    tolerance = share * table.std(axis=0)
-    varies = tolerance > 0.0
-    kept = np.unique(copied_rows(table[:, varies], tolerance[varies]))
-    return X[kept], places[kept]
-
-
-def deviation_size(evaluation, deviations, places):
-    """Return the mean square of deviations (K, n) over the mean precision of their sites.
-
-    It is about one if the likelihood suits the data, and far below one where f leaves hardly any
-    deviation, as for separable classes.
-    """
-    precision = sum(s.sites.precision[places].sum() for s in evaluation.solutions)
-    return float((deviations**2).sum()) / max(float(precision), TINY)
-
-
-def row_deviations(evaluation, X, places):
-    """Return the deviations (K, n) at rows `X` (n, D), which are the model's rows `places`."""
-    mean = evaluation.posterior.moments(X)[0]
-    all_sites = [solution.sites for solution in evaluation.solutions]
-    pairs = zip(all_sites, mean, strict=True)
-    return np.stack([s.shift[places] - s.precision[places] * m for s, m in pairs])
-
-
 def _prior_correlation(model, theta, X):
-    """Return the function of some indices of rows that returns their prior correlation with X.
+    """Return a function from indices of n rows to their prior correlations with all rows, (n, N).
 
-    The result (n, N) is divided by a number for each row.
+    Those of each of the n rows are multiplied by the standard deviation of f there.
     """
     kernel, theta = model.kernel, model.kernel_theta(theta)
     deviation = np.sqrt(np.maximum(kernel.diag(theta, X), TINY))
@@ -100,10 +65,10 @@ def _prior_correlation(model, theta, X):
 
 
 def _nearness(X):
-    """Return the function of some indices of rows that returns how near they are to X, (n, N).
+    """Return a function from indices of n rows to how near they are to all rows, (n, N).
 
-    It is minus half of the squared distance, up to a constant for each row, where the columns have
-    variance one.
+    Its values are minus half of the squared distances, up to a constant for each row, in columns
+    that are scaled to variance one.
     """
     deviation = X.std(axis=0)
     varies = deviation > 0.0

@@ -9,7 +9,7 @@ it leave, so that neither a slow trend nor the harmonics of the first period hid
 import numpy as np
 from scipy.fft import next_fast_len, rfft
 
-from sparsegpc._core.models.neighbour_correlation import row_deviations
+from sparsegpc._core.models.deviations import row_deviations
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.selection.selectors import InducingPoints
 

@@ -12,11 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.neighbour_correlation import (
-    deviation_size,
-    distinct_rows,
-    row_deviations,
-)
+from sparsegpc._core.models.deviations import deviation_size, distinct_rows, row_deviations
 from sparsegpc._core.numerics.floats import TINY
 
 # Number of rows, and how many of them a cell of a grid holds on average.
@@ -93,7 +89,7 @@ def similar_group(model, evaluation, columns):
     Groups of up to `LARGEST_GROUP` of the `columns` are tried, unless they are more than
     `MOST_GROUPS`. Cost O(n) for each group and n rows, at most `GRID_ROWS`.
     """
-    X, deviations, places = _deviating_rows(model, evaluation, GRID_ROWS)
+    X, deviations, indices = _deviating_rows(model, evaluation, GRID_ROWS)
     grids = _Grids(X, deviations)
     columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None
@@ -112,7 +108,7 @@ def similar_group(model, evaluation, columns):
         return None
     group, n_bins, correlation = _without_idle_columns(grids, *best)
     distances = grids.distances(group, n_bins, correlation)
-    size = deviation_size(evaluation, deviations, places)
+    size = deviation_size(evaluation, deviations, indices)
     return SimilarGroup(group, distances, correlation, size)
 
 
@@ -132,9 +128,9 @@ def _without_idle_columns(grids, group, n_bins):
 
 
 def _deviating_rows(model, evaluation, most_rows):
-    """Return some rows (n, D), the deviations (K, n) there, and the places of these rows (n,)."""
-    X, places = distinct_rows(model, evaluation, most_rows)
-    return X, row_deviations(evaluation, X, places), places
+    """Return some rows X (n, D), their deviations (K, n), and their indices (n,) in the model."""
+    X, indices = distinct_rows(model, evaluation, most_rows)
+    return X, row_deviations(evaluation, X, indices), indices
 
 
 class _Grids:
@@ -221,6 +217,8 @@ class _Grids:
         X = self._X[:, columns]
         middle = [[0.5 - 0.5 / n, 0.5 + 0.5 / n] for n in n_bins]
         low, high = np.transpose(list(map(np.quantile, X.T, middle)))
+        # The root mean square distance of two uniform values in an interval of length one is
+        # 1 / sqrt(6).
         return np.where(low < high, (high - low) / np.sqrt(6.0), X.std(axis=0))
 
     def _bins_of(self, k, n_bins):
