@@ -71,24 +71,8 @@ class LocalPosterior:
         return blocks.visit(lambda X: ((), self._block(X)), Table(X))[1]
 
     def _block(self, X):
-        posterior = self._posterior
-        kernel, theta = posterior.kernel, posterior.theta
-        index = self._nearest(X)
-        (n, k), M = index.shape, len(posterior.Z)
-        rows = self._X[index.ravel()]
-        apart = rows.reshape(n, k, -1)
-        K = np.stack([kernel.value(theta, near, near) for near in apart])
-        cross = np.concatenate(
-            [kernel.value(theta, near, x[None]) for near, x in zip(apart, X, strict=True)], axis=1
-        ).T
-        V_near = np.zeros((M, n, k))
-        V, variance = np.zeros((M, n)), kernel.diag(theta, X)
-        if self._uses_points:
-            V, variance = posterior.features(X)
-            V_near = posterior.features(rows)[0].reshape(M, n, k)
-            by_row = np.ascontiguousarray(V_near.transpose(1, 2, 0))
-            K -= by_row @ by_row.transpose(0, 2, 1)
-            cross -= (by_row @ V.T[:, :, None])[..., 0]
+        posterior, index = self._posterior, self._nearest(X)
+        V, V_near, variance, cross, K = self._prior_moments(X, self._X[index])
         left_out = [None] * len(posterior.functions)
         if self._left_out is not None and self._uses_points:
             left_out = self._left_out.own_sites(X)
@@ -114,3 +98,25 @@ class LocalPosterior:
                 mean, inducing, share = map(np.add, (mean, inducing, share), changes)
             found.append(q.with_uncertain_mean(mean, left + inducing, share))
         return tuple(map(np.stack, zip(*found, strict=True)))
+
+    def _prior_moments(self, X, near):
+        """Return features and residual prior covariances of n rows and their neighbours (n, k, D).
+
+        These are the features of the rows (M, n) and of the neighbours (M, n, k); and, given u, the
+        prior variances of the rows (n,), their covariances with the neighbours (n, k), and those of
+        the neighbours (n, k, k). Without the points the features are zero.
+        """
+        kernel, theta, M = self._posterior.kernel, self._posterior.theta, len(self._posterior.Z)
+        n, k, n_columns = near.shape
+        K = np.stack([kernel.value(theta, rows, rows) for rows in near])
+        cross = np.concatenate(
+            [kernel.value(theta, rows, x[None]) for rows, x in zip(near, X, strict=True)], axis=1
+        ).T
+        if not self._uses_points:
+            return np.zeros((M, n)), np.zeros((M, n, k)), kernel.diag(theta, X), cross, K
+        V, variance = self._posterior.features(X)
+        V_near = self._posterior.features(near.reshape(n * k, n_columns))[0].reshape(M, n, k)
+        by_row = np.ascontiguousarray(V_near.transpose(1, 2, 0))
+        K -= by_row @ by_row.transpose(0, 2, 1)
+        cross -= (by_row @ V.T[:, :, None])[..., 0]
+        return V, V_near, variance, cross, K
