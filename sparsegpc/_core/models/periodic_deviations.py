@@ -48,42 +48,51 @@ def constant_deviations(model, theta, bounds):
 
 
 def likely_periods(x, deviations, lowest=0.0, highest=np.inf, share=1.0):
-    """Return up to `N_PERIODS` periods of deviations (K, n) along a column x (n,), the first first.
+    """Return up to `N_PERIODS` periods of deviations (K, n) along a column x (n,), strongest first.
 
     They are between twice the typical distance of neighbouring values and the range of the column,
     and between `lowest` and `highest`. There may be none, and all but the first are clear of noise.
     `share` is the fraction of all rows that these random ones are.
     """
-    values = np.unique(x)
-    extent = values[-1] - values[0]
-    gaps = np.diff(values)
-    # Values that are nearly the same, such as two readings within a minute each day, say nothing of
-    # periods as short as that.
-    gaps = gaps[gaps > SAME * extent / len(values)]
-    shortest = 2.0 * share * float(np.median(gaps)) if len(gaps) else 0.0
+    shortest = _shortest_period(x, share)
+    x = x - x.min()
+    extent = x.max()
     shortest = max(shortest, BINS_PER_PERIOD * extent / MOST_BINS)
     width = shortest / BINS_PER_PERIOD
     if not width > TINY:
         return []
     deviations = deviations / max(float(np.abs(deviations).max()), TINY)
-    places = ((x - values[0]) / width).astype(np.intp)
-    n_places = next_fast_len(OVERSAMPLING * (int(places.max()) + 1), real=True)
-    periods = n_places * width / np.maximum(np.arange(n_places // 2 + 1), 0.5)
+    bins = (x / width).astype(np.intp)
+    n_bins = next_fast_len(OVERSAMPLING * (int(bins.max()) + 1), real=True)
+    periods = n_bins * width / np.maximum(np.arange(n_bins // 2 + 1), 0.5)
     longest = min(extent, highest)
     allowed = np.flatnonzero((periods >= max(shortest, lowest)) & (periods <= longest))
-    basis, found = [np.ones(len(x)), (x - values[0]) / extent], []
+    basis, found = [np.ones(len(x)), x / extent], []
     while len(allowed) and len(found) < N_PERIODS:
         explained = np.column_stack(basis)
         coefficients = np.linalg.lstsq(explained, deviations.T, rcond=None)[0]
         rest = deviations - (explained @ coefficients).T
         power = np.zeros(len(allowed))
         for each in rest:
-            sums = np.bincount(places, each, minlength=n_places)
+            sums = np.bincount(bins, each, minlength=n_bins)
             power += np.abs(rfft(sums)[allowed]) ** 2
         if found and power.max() < LEAST_POWER * np.log(len(power)) * np.median(power):
             break
         best = (power * periods[allowed] ** PREFERENCE).argmax()
         found.append(float(periods[allowed[best]]))
-        phase = 2.0 * np.pi * (x - values[0]) / found[-1]
+        phase = 2.0 * np.pi * x / found[-1]
         basis += [np.cos(phase), np.sin(phase)]
     return found
+
+
+def _shortest_period(x, share):
+    """Return twice the typical distance of neighbouring values x (n,), zero if all are the same.
+
+    It is that of all rows, of which these are the fraction `share`.
+    """
+    values = np.unique(x)
+    gaps = np.diff(values)
+    # Values that are nearly the same, such as two readings within a minute each day, say nothing of
+    # periods as short as that.
+    gaps = gaps[gaps > SAME * (values[-1] - values[0]) / len(values)]
+    return 2.0 * share * float(np.median(gaps)) if len(gaps) else 0.0
