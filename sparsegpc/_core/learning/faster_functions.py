@@ -15,8 +15,8 @@ import numpy as np
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
 from sparsegpc._core.learning.more_points import (
+    HIGH_COST_PER_ROW,
     LEAST_CORRELATION,
-    LEAST_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
 )
 from sparsegpc._core.learning.single_start import Run, Start, continue_run, fit_from
@@ -56,7 +56,7 @@ def missed_group(model, result, columns, may_be_single):
     It is None, too, if there are too few points, or if the group is a single one of several
     columns and not `may_be_single`. Small deviations count less.
     """
-    if not columns or model.cost_per_row(result.best) > LEAST_COST_PER_ROW:
+    if not columns or model.cost_per_row(result.best) > HIGH_COST_PER_ROW:
         return None
     group = similar_group(model, result.best, columns)
     if group is None or group.correlation * min(group.size, 1.0) < LEAST_GROUP_CORRELATION:
@@ -71,7 +71,7 @@ def missed_slope_variance(model, result):
     The columns have variance one. It is None, too, if there are more than `MOST_COLUMNS` of them,
     or too few points.
     """
-    has_few_points = model.cost_per_row(result.best) > LEAST_COST_PER_ROW
+    has_few_points = model.cost_per_row(result.best) > HIGH_COST_PER_ROW
     if has_few_points or model.X.shape[1] > MOST_COLUMNS:
         return None
     found = linear_deviations(model, result.best)

@@ -21,15 +21,15 @@ FIRST_POINTS = 200
 # FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from. Without
 # noise learning begins with the points that cost as much as EXACT_COST_ROWS rows.
 FULL_COST_ROWS, PART_COST_ROWS, EXACT_COST_ROWS = 50_000, 625_000, 25_000
-# Points are too few if the variance that they leave unexplained costs more than LEAST_COST_PER_ROW
-# nats a row, or if deviations at neighbouring rows have a significant correlation above
-# LEAST_CORRELATION. If it costs more than SMALL_COST_PER_ROW, a few more points are worth their
-# time.
-LEAST_COST_PER_ROW, SMALL_COST_PER_ROW, LEAST_CORRELATION = 0.005, 0.0015, 0.1
+# Costs, in nats a row, of the variance that the points leave unexplained. Above the first, points
+# are too few. Above the second, a few more are worth their time. Below the third, more would change
+# nothing at first.
+HIGH_COST_PER_ROW, SMALL_COST_PER_ROW, NEGLIGIBLE_COST_PER_ROW = 0.005, 0.0015, 1e-4
+# Points are too few as well if deviations at neighbouring rows are correlated, significantly and by
+# more than this.
+LEAST_CORRELATION = 0.1
 # Known noise is small if its variance is less than SMALL_NOISE times that of the targets.
 SMALL_NOISE = 1e-2
-# If the cost is smaller than this, in nats a row, further points would change nothing at first.
-NEGLIGIBLE_COST_PER_ROW = 1e-4
 # Largest number of iterations of a search that moves the points, and the expected gain of a step,
 # in nats a row, below which it ends.
 MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
@@ -48,17 +48,17 @@ def has_small_known_noise(model):
     return SMALL_NOISE * max(deviations) > model.total_weight
 
 
-def are_too_few(model, result, least_cost=LEAST_COST_PER_ROW):
-    """Return whether learning should go on with more points than those of a `FitResult`.
+def are_too_few(model, result, most_cost=HIGH_COST_PER_ROW):
+    """Return whether the points of a `FitResult` are too few.
 
-    They are if the variance that they leave unexplained costs more than `least_cost` nats a row.
-    Too few points may take a rough function for noise. Then the variance that they leave
+    They are if the variance that they leave unexplained costs more than `most_cost` nats a row.
+    Too few points may also take a rough function for noise. Then the variance that they leave
     unexplained is small, but neighbouring rows deviate from the mean in the same direction.
     """
     cost = model.cost_per_row(result.best)
     if cost < NEGLIGIBLE_COST_PER_ROW:
         return False
-    if cost > least_cost:
+    if cost > most_cost:
         return True
     correlation = neighbour_correlation(model, result.best)
     return correlation.is_significant and correlation.value > LEAST_CORRELATION

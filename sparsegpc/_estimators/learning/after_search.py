@@ -10,7 +10,7 @@ from sparsegpc._core.learning.all_rows import on_all_rows
 from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.more_points import (
-    LEAST_COST_PER_ROW,
+    HIGH_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
     SMALL_COST_PER_ROW,
     are_too_few,
@@ -115,9 +115,9 @@ def with_more_points(fitted):
     if not problem.chooses_points:
         return fitted
     # In very many rows, a small gain in each is a large one.
-    least = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else LEAST_COST_PER_ROW
+    most_cost = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else HIGH_COST_PER_ROW
     n_points = problem.most_points
-    if not are_too_few(problem.model, result, least):
+    if not are_too_few(problem.model, result, most_cost):
         if problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW:
             return fitted
         n_points = min(n_points, 2 * problem.default_points)

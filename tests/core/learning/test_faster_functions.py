@@ -91,7 +91,7 @@ def test_nothing_is_missed_where_points_are_too_few(monkeypatch):
     assert missed_group(model, slow, [0], False).columns == [0]
     few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
     assert not misses_fast_function(model, few)
-    monkeypatch.setattr(faster_functions, "LEAST_COST_PER_ROW", 1e-3)
+    monkeypatch.setattr(faster_functions, "HIGH_COST_PER_ROW", 1e-3)
     assert missed_group(model, few, [0], False) is None
 
 
