@@ -32,7 +32,7 @@ from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_i
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 from sparsegpc._core.selection.selectors import InducingPoints
 
-# Messages that state why a fit did not converge.
+# Why a fit whose points were moved did not converge.
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
 
 
@@ -199,14 +199,14 @@ class _Fit:
         for theta in self.starts.restarts:
             if self.progress.stopped:
                 return
-            self.try_run(Run(theta), None, is_needed=True, ends_early=False)
+            self.try_run(Run(theta), None, is_needed=True, gives_up=False)
         if self.result is not before:
             self.try_pruned_columns()
 
-    def try_run(self, run, points, is_needed, ends_early=True):
+    def try_run(self, run, points, is_needed, gives_up=True):
         """Continue a `Run`. If that finds a constant, fit from its start with L-BFGS-B.
 
-        Unless the run `is_needed`, this follows only if it fails. For `ends_early` see `try_start`.
+        Unless the run `is_needed`, this follows only if it fails. For `gives_up` see `try_start`.
         """
         settings = self.settings
         if settings.max_iter and len(run.begin):
@@ -214,19 +214,19 @@ class _Fit:
                 run = run_on_subsets(self.model, run, self.selector, settings)
             start = run.start_on(self.model)
             hessian = measured_hessian(self.model, run, self.selector, settings) or start.hessian
-            found = self.try_start(start._replace(hessian=hessian, points=points), ends_early)
-            is_last = not is_needed or settings.progress.stopped
-            if found is not None and (is_last or not self.model.is_trivial(found.best)):
+            found = self.try_start(start._replace(hessian=hessian, points=points), gives_up)
+            accepts_constant = not is_needed or settings.progress.stopped
+            if found is not None and (accepts_constant or not self.model.is_trivial(found.best)):
                 return
-        self.try_start(Start(run.begin, points=points), ends_early)
+        self.try_start(Start(run.begin, points=points), gives_up)
 
-    def try_start(self, start, ends_early=True):
+    def try_start(self, start, gives_up=True):
         """Return the `FitResult` from a start, or None if it fails. Keep the best one.
 
-        A search that `ends_early` does so if it is not expected to come near the best so far.
+        A search that `gives_up` ends early if it is not expected to come near the best so far.
         """
         try:
-            has_rival = ends_early and self.result is not None
+            has_rival = gives_up and self.result is not None
             to_beat = self.result.best.objective if has_rival else -np.inf
             found = fit_from(self.model, start, self.selector, self.settings, to_beat)
         except LinAlgError as error:

@@ -169,8 +169,8 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     # A search updates its Hessian, and another fit may begin at the same start.
     hessian = copy(hessian)
     states = model.initial_state() if states is None else states
-    is_only = settings.max_reselections == 0 or is_fixed(model, selector)
-    ends_early = len(model.weight) >= EARLY_ROWS and not is_only and hessian is not None
+    most_reselections = 0 if is_fixed(model, selector) else settings.max_reselections
+    ends_early = most_reselections > 0 and len(model.weight) >= EARLY_ROWS and hessian is not None
     relative_tol = EARLY_SHARE if ends_early else 0.0
     least_gain = LEAST_GAIN * model.tol if ends_early else model.tol
     lower_bounds = []
@@ -189,8 +189,8 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     current, message = _maximized(model, current, hessian, to_beat, settings, relative_tol)
     record(current)
     best, best_at, n_worse = current, 0, 0
-    while not is_only and n_worse < PATIENCE and len(lower_bounds) <= settings.max_reselections:
-        if settings.progress.stopped:
+    for k in range(1, 1 + most_reselections):
+        if n_worse == PATIENCE or settings.progress.stopped:
             break
         points = select_points(model, selector, current.theta, current.states, current)
         if points.equals(current.points):
@@ -201,7 +201,7 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
         record(current)
         n_worse = 0 if current.objective > best.objective + least_gain else n_worse + 1
         if current.objective > best.objective:
-            best, message, best_at = current, end, len(lower_bounds) - 1
+            best, message, best_at = current, end, k
     if ends_early and not message:
         best, message = _maximized(model, best, hessian, to_beat, settings)
         lower_bounds[best_at] = best.elbo
