@@ -49,32 +49,42 @@ class _Parameters:
         self.values, self.free, self.entries = [], [], []
 
     def add(self, kernel, prefix, name, columns=(None,), period_of=()):
-        given = getattr(kernel, name)
-        shape = () if len(columns) == 1 else (len(columns),)
-        numbers = _as_numbers(given)
+        """Add a hyperparameter with a value for each of the `columns`, see `Entry`."""
         bounds = getattr(kernel, f"{name}_bounds")
-        fixed = isinstance(bounds, str) and bounds == "fixed"
-        smallest = 0.0 if fixed and name in MAY_VANISH else TINY
-        right = numbers.shape in (shape, shape or (1,))
-        if not right or not (np.isfinite(numbers) & (numbers >= smallest)).all():
-            form, example = "a positive, finite number", "1.0"
-            if shape:
-                form, example = f"{len(columns)} positive, finite numbers", "1.0 for each"
-            raise ValueError(
-                f"kernel: {type(kernel).__name__} has {name}={given!r}, but it must be {form}: "
-                f"give for example {example}"
-            )
-        with np.errstate(divide="ignore"):
-            values = np.log(numbers.ravel())
-        for place, (value, column) in enumerate(zip(values, columns, strict=True)):
-            self.values.append(value)
-            self.free.append(not fixed)
-            if not fixed:
-                numbered = isinstance(column, int)
-                label = f"[{column if numbered else place}]" if numbered or shape else ""
-                column = column if name == "length_scale" else None
-                effect = type(kernel) if type(kernel) in ADDITIVE else None
-                self.entries.append(Entry(f"{prefix}{name}{label}", column, effect, period_of))
+        is_fixed = isinstance(bounds, str) and bounds == "fixed"
+        smallest = 0.0 if is_fixed and name in MAY_VANISH else TINY
+        self.values.extend(_log_values(kernel, name, len(columns), smallest))
+        self.free.extend([not is_fixed] * len(columns))
+        if is_fixed:
+            return
+        effect = type(kernel) if type(kernel) in ADDITIVE else None
+        for k, column in enumerate(columns):
+            number = column if isinstance(column, int) else k
+            has_number = isinstance(column, int) or len(columns) > 1
+            label = f"{prefix}{name}[{number}]" if has_number else f"{prefix}{name}"
+            length_of = column if name == "length_scale" else None
+            self.entries.append(Entry(label, length_of, effect, period_of))
+
+
+def _log_values(kernel, name, n_values, smallest):
+    """Return the logarithms of the values of a hyperparameter, shape (n_values,).
+
+    Raises ValueError unless they are that many finite numbers, none below the `smallest`.
+    """
+    given = getattr(kernel, name)
+    numbers = _as_numbers(given)
+    shapes = ((), (1,)) if n_values == 1 else ((n_values,),)
+    in_range = np.isfinite(numbers) & (numbers >= smallest)
+    if numbers.shape not in shapes or not in_range.all():
+        form, example = "a positive, finite number", "1.0"
+        if n_values > 1:
+            form, example = f"{n_values} positive, finite numbers", "1.0 for each"
+        raise ValueError(
+            f"kernel: {type(kernel).__name__} has {name}={given!r}, but it must be {form}: "
+            f"give for example {example}"
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(numbers.ravel())
 
 
 def adapt_kernel(kernel, n_features, *, refuse_white=None):
