@@ -17,10 +17,10 @@ All are tried with as many points as a fit uses. If one is better, the search co
 """
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.models.similar_deviations import similar_distances
+from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.kernels.initialization import (
     effect_lengths,
@@ -62,7 +62,7 @@ def with_separate_values(fitted):
     if not _may_try(fitted):
         return fitted
     lengths = _independent_lengths(fitted.problem, fitted.result.best.theta)
-    return _continued(fitted, _with_better_effects(fitted, lengths)) if lengths else fitted
+    return _searched_from(fitted, _better_effects(fitted, lengths)) if lengths else fitted
 
 
 def with_fast_interactions(fitted):
@@ -70,15 +70,15 @@ def with_fast_interactions(fitted):
     if not _may_try(fitted):
         return fitted
     shortest = _shortest_lengths(fitted.problem, fitted.result.best.theta)
-    return _continued(fitted, _with_better_interactions(fitted, shortest)) if shortest else fitted
+    return _searched_from(fitted, _better_interactions(fitted, shortest)) if shortest else fitted
 
 
 def _may_try(fitted):
     return fitted.problem.learns and not fitted.result.trivial
 
 
-def _continued(fitted, theta):
-    """Return the `FittedProblem` of a search from `theta`, None if no trial was better."""
+def _searched_from(fitted, theta):
+    """Return what a search from `theta` learns, or the same fit, evaluated last, if it is None."""
     return fitted.evaluated_last() if theta is None else with_search_from(fitted, theta)
 
 
@@ -100,8 +100,8 @@ def _independent_lengths(problem, theta):
     return lengths
 
 
-def _with_better_effects(fitted, lengths):
-    """Return theta with the length scales that raise the objective at the same points, or None."""
+def _better_effects(fitted, lengths):
+    """Return theta with those `lengths` that raise the objective at the same points, or None."""
     problem, start = fitted.problem, fitted.result.start()
     alternatives = {k: np.array([value]) for k, value in lengths.items()}
     return shortened(problem.model, start, alternatives, problem.progress, MOST_PASSES)
@@ -121,18 +121,19 @@ def _shortest_lengths(problem, theta):
     return shortest
 
 
-def _with_better_interactions(fitted, shortest):
-    """Return theta with the length scales that raise the objective by enough, or None."""
+def _better_interactions(fitted, shortest):
+    """Return the theta with shorter length scales that has the highest objective, or None.
+
+    It is None unless that is better by enough.
+    """
     problem, start = fitted.problem, fitted.result.best
     selector = selector_in_use(problem, len(start.points.Z))
 
     def objective(theta):
         """Return the objective with points selected for theta, or -inf if this fails."""
-        try:
-            return evaluate_problem(problem, selector, theta, start.states).objective
-        except LinAlgError:
-            # Points may lie too close together for another kernel.
-            return -np.inf
+        # Points may lie too close together for another kernel.
+        found = attempted(evaluate_problem, problem, selector, theta, start.states)
+        return -np.inf if found is None else found.objective
 
     best, first = start.theta, objective(start.theta)
     highest = first

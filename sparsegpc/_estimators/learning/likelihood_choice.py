@@ -59,9 +59,9 @@ def _simple_problem(builder):
     estimator = simplified(builder.estimator)
     # The comparison prints a single line.
     estimator.verbose = 0
-    n_points, estimator.n_inducing = estimator.n_inducing, DECIDING_POINTS
-    if n_points not in ("auto", None):
-        estimator.n_inducing = min(n_points, DECIDING_POINTS)
+    is_number = estimator.n_inducing not in ("auto", None)
+    given = estimator.n_inducing if is_number else DECIDING_POINTS
+    estimator.n_inducing = min(given, DECIDING_POINTS)
     problem = builder.build(KernelChoice.of(estimator)._replace(main_effects=False))
     return problem._replace(estimator=estimator, model=problem.model.subsample(DECIDING_ROWS))
 

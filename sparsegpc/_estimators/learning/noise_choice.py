@@ -89,7 +89,7 @@ def _starts(varying, fitted):
         noise_starts = start_values(of_noise, varying.spread)
     theta = best.theta[:n_kernel]
     values = [np.append(theta, start) for start in noise_starts]
-    values += _start_by_column(varying, theta, best.points)
+    values += _starts_by_column(varying, theta, best.points)
     if best.objective - model.constant_bound() < _needed_gain(model):
         # What f explains may be noise that varies.
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
@@ -141,7 +141,7 @@ def _vanishing_share(y, weight, precision):
     return float(weight[vanishes].sum() / weight.sum())
 
 
-def _start_by_column(problem, theta, points):
+def _starts_by_column(problem, theta, points):
     """Return a list of the start at which the noise depends on the columns that explain most of it.
 
     It is empty if there is no choice of columns, or if none of them explains anything by itself.

@@ -87,11 +87,8 @@ class Problem(NamedTuple):
     @property
     def moves_points(self):
         """Whether every fit moves its points."""
-        estimator = self.estimator
-        return estimator.optimizer is not None and estimator.optimize_inducing not in (
-            "auto",
-            False,
-        )
+        is_demanded = self.estimator.optimize_inducing not in ("auto", False)
+        return is_demanded and self.estimator.optimizer is not None
 
     @property
     def chooses_points(self):

@@ -184,7 +184,7 @@ def test_a_slow_interaction_stays_as_it_was_learned(monkeypatch):
 
 @pytest.mark.parametrize("kernel", [KERNEL.k1, KERNEL.k2], ids=["interaction", "effects"])
 def test_a_kernel_without_both_parts_has_nothing_to_try(kernel, monkeypatch):
-    monkeypatch.setattr(effect_trials, "_with_better_interactions", None)
+    monkeypatch.setattr(effect_trials, "_better_interactions", None)
     X = rows(0)[0]
     model = SparseGPRegressor(kernel, **ONE_STEP).fit(X, X[:, 1] + np.sin(X[:, 0] / 6.0))
     # A constant function is another reason to try nothing.
