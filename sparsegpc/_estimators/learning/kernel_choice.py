@@ -41,34 +41,21 @@ def decide_kernel(builder, allows_transform=True):
     the columns as they are unless the user demands the transform. `allows_transform` tells whether
     columns may be transformed where the user does not demand it.
     """
-    estimator = builder.estimator
-    choice, log_transform = KernelChoice.of(estimator), estimator.log_transform
+    choice = KernelChoice.of(builder.estimator)
     demands_effects = choice.main_effects not in ("auto", False)
-    demands_transform = log_transform not in ("auto", False)
-    demanded = choice._replace(main_effects=demands_effects)
-    if is_warm(estimator):
-        return Decision(builder.build(last_choice(estimator, demanded)))
-    may_transform = demands_transform or (
-        log_transform == "auto" and choice.is_named and allows_transform
-    )
-    if not (choice.is_named or may_transform):
-        return Decision(builder.build(demanded))
-    problem, transform = builder.build(choice._replace(main_effects=False)), None
-    if may_transform:
-        rows = problem.rows
-        transform = find_log_transform(rows.X, rows.weight, problem.spread.varies)
-    tries_transform = transform is not None and not demands_transform
-    if transform is not None and demands_transform:
-        problem = problem.with_choice(transform=transform)
+    if is_warm(builder.estimator):
+        demanded = choice._replace(main_effects=demands_effects)
+        return Decision(builder.build(last_choice(builder.estimator, demanded)))
+    problem, transform = _first_problem(builder, choice, allows_transform)
     may_tie = choice.may_be_tied(problem.spread)
     may_add = choice.may_have_effects(problem.spread)
-    has_trials = may_tie or may_add or tries_transform
+    has_trials = may_tie or may_add or transform is not None
     if not has_trials or not problem.learns:
         return Decision(problem.with_choice(main_effects=True) if demands_effects else problem)
     best = _learned(problem)
     if may_tie and not builder.progress.stopped:
         best = _with_tied_lengths(best)
-    if tries_transform and not builder.progress.stopped:
+    if transform is not None and not builder.progress.stopped:
         best = _with_transform(best, transform)
     # A single column has no effect beside f.
     if demands_effects and len(problem.spread.deviations) > 1:
@@ -76,6 +63,24 @@ def decide_kernel(builder, allows_transform=True):
     if may_add and not builder.progress.stopped:
         best = _with_main_effects(best)
     return best.decision()
+
+
+def _first_problem(builder, choice, allows_transform):
+    """Return the `Problem` without additions, and the transform of its columns to try, or None.
+
+    A transform that the user demands is part of the problem.
+    """
+    log_transform = builder.estimator.log_transform
+    is_demanded = log_transform not in ("auto", False)
+    is_open = log_transform == "auto" and choice.is_named and allows_transform
+    problem = builder.build(choice._replace(main_effects=False))
+    if not (is_demanded or is_open):
+        return problem, None
+    rows = problem.rows
+    transform = find_log_transform(rows.X, rows.weight, problem.spread.varies)
+    if transform is None or is_open:
+        return problem, transform
+    return problem.with_choice(transform=transform), None
 
 
 def _learned(problem):
