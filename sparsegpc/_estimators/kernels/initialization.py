@@ -1,15 +1,19 @@
-"""Start values of the search, and the prior for a part of the rows."""
+"""Start values of the search, length scales to try, and the prior for a part of the rows."""
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.models.periodic_deviations import constant_deviations, likely_periods
 from sparsegpc._core.models.prior import NormalPrior
-from sparsegpc.kernels import MainEffects
+from sparsegpc._estimators.kernels.length_scales import (
+    lengths_by_column,
+    lengths_in_units,
+    typical_lengths,
+    with_typical_lengths,
+)
 
 # The shortest start is about the distance within which a row has this fraction of the others.
 CLOSEST = 1 / 20
-PRIOR_DEVIATION = 1.0
 # An even shorter start is about the distance within which a row has this many others.
 NEAREST = 4
 # A function is nearly linear if its length scales are this many times the typical ones.
@@ -19,6 +23,10 @@ SHORTER = (0.3, 0.5, 1.0, 3.0)
 # Where a single column matters, the length scales of the others are this many times the typical
 # ones. Two values for that column tell whether it matters; a search finds the best one.
 LONG, ALONE = 4.0, (0.3, 1.0)
+# Starts are different if the logarithm of some hyperparameter differs by more than this.
+DIFFERENT = 0.1
+# The standard deviation of the prior for a part of the rows, of logarithms.
+PRIOR_DEVIATION = 1.0
 
 
 def start_values(hyperparameters, spread):
@@ -37,7 +45,7 @@ def start_values(hyperparameters, spread):
         return starts
     has_lengths = hyperparameters.has_length_scales
     factors = _length_factors(spread.n_varying) if has_lengths else [1.0]
-    candidates = [_with_lengths(hyperparameters, spread, factor) for factor in factors]
+    candidates = [with_typical_lengths(hyperparameters, spread, factor) for factor in factors]
     if has_lengths:
         candidates.append(candidates[-1] + hyperparameters.to_little_noise)
     return starts + _unlike(starts, candidates, hyperparameters.bounds)
@@ -57,7 +65,7 @@ def shorter_starts(hyperparameters, spread, given):
     """
     if not hyperparameters.has_length_scales:
         return []
-    theta = _with_lengths(hyperparameters, spread, _length_factors(spread.n_varying)[1])
+    theta = with_typical_lengths(hyperparameters, spread, _length_factors(spread.n_varying)[1])
     return _unlike(given, [theta], hyperparameters.bounds)
 
 
@@ -79,7 +87,10 @@ def _linear_starts(hyperparameters, spread):
     # Of other kernels it is not known what a variance multiplies.
     if len(places) != 1 or not hyperparameters.has_length_scales:
         return []
-    theta = _with_lengths(hyperparameters, spread, NEARLY_LINEAR) + hyperparameters.to_little_noise
+    theta = (
+        with_typical_lengths(hyperparameters, spread, NEARLY_LINEAR)
+        + hyperparameters.to_little_noise
+    )
     # The slopes stay what they are with the typical length scales.
     theta[places] += 2.0 * np.log(NEARLY_LINEAR)
     return [theta]
@@ -98,7 +109,7 @@ def _period_starts(hyperparameters, spread, model):
     places = [k for k, columns in enumerate(varying) if len(columns) == 1]
     if not places:
         return []
-    theta, bounds = _with_lengths(hyperparameters, spread), hyperparameters.bounds
+    theta, bounds = with_typical_lengths(hyperparameters, spread), hyperparameters.bounds
     try:
         X, deviations = constant_deviations(model, theta, bounds)
     except LinAlgError:
@@ -123,7 +134,7 @@ def _unlike(given, candidates, bounds):
     found = []
     for theta in candidates:
         moved = np.clip(theta, *bounds.T)
-        if all(np.abs(moved - other).max() > 0.1 for other in [*given, *found]):
+        if all(np.abs(moved - other).max() > DIFFERENT for other in [*given, *found]):
             found.append(moved)
     return found
 
@@ -155,7 +166,7 @@ def faster_starts(hyperparameters, spread, theta):
     an earlier start are left out.
     """
     shortest = start_values(hyperparameters, spread)[-1]
-    lengths, typical = _typical_lengths(hyperparameters, spread)
+    lengths, typical = typical_lengths(hyperparameters, spread)
     entries = [hyperparameters.entries[k] for k in lengths]
     n_columns = [spread.n_varying if entry.effect is None else 1 for entry in entries]
     nearest = np.log(typical) + np.log(min(1.0, NEAREST / spread.n_rows)) / np.array(n_columns)
@@ -168,43 +179,6 @@ def faster_starts(hyperparameters, spread, theta):
     return _unlike([theta], found, hyperparameters.bounds)
 
 
-def lengths_by_column(hyperparameters, spread):
-    """Return a dict from each varying column to the indices in theta of its own length scales.
-
-    Those of main effects, and columns without a length scale of their own, are left out. A common
-    length scale is that of a single column.
-    """
-    found = {}
-    for k, entry in enumerate(hyperparameters.entries):
-        is_only = entry.column == "all" and len(spread.varies) == 1
-        column = 0 if is_only else entry.column
-        if isinstance(column, int) and spread.varies[column] and not entry.effect:
-            found.setdefault(column, []).append(k)
-    return found
-
-
-def effect_lengths(hyperparameters):
-    """Return a dict from the index in theta of each main effect's length scale to its column."""
-    return {
-        k: entry.column
-        for k, entry in enumerate(hyperparameters.entries)
-        if entry.effect is MainEffects and isinstance(entry.column, int)
-    }
-
-
-def shortened_effects(theta, columns, distances, bounds):
-    """Return theta with effects that vary at least as fast as within the distances (D,).
-
-    `columns` is a dict from the index in theta of each effect's length scale to its column, or to
-    "all" for a common one.
-    """
-    theta = theta.copy()
-    for k, column in columns.items():
-        shortest = distances[column] if isinstance(column, int) else distances.min()
-        theta[k] = min(theta[k], np.log(shortest))
-    return np.clip(theta, *bounds.T)
-
-
 def group_starts(hyperparameters, spread, theta, group):
     """Return up to two starts for a function of a `SimilarGroup`.
 
@@ -212,7 +186,7 @@ def group_starts(hyperparameters, spread, theta, group):
     In the first start the other columns hardly matter; the second is otherwise the learned `theta`.
     """
     own = lengths_by_column(hyperparameters, spread)
-    alone, added = _with_lengths(hyperparameters, spread, LONG), theta.copy()
+    alone, added = with_typical_lengths(hyperparameters, spread, LONG), theta.copy()
     for column, distance in zip(group.columns, group.distances, strict=True):
         k, length = own[column], np.log(distance)
         alone[k], added[k] = length, np.minimum(added[k], length)
@@ -225,7 +199,7 @@ def steep_starts(hyperparameters, spread, slope_variance):
     `slope_variance` is the prior variance of its slopes, for columns of variance one. The list that
     holds the start is empty if the kernel has no variance.
     """
-    theta, places = _with_lengths(hyperparameters, spread), _variances(hyperparameters)
+    theta, places = with_typical_lengths(hyperparameters, spread), _variances(hyperparameters)
     if not places:
         return []
     # The slopes of a smooth function have its variance over the squared length scale.
@@ -245,17 +219,16 @@ def weak_prior(hyperparameters, spread):
     Length scales are expected near the typical distance of two rows, and other parameters near
     their start values.
     """
-    mean = np.clip(_with_lengths(hyperparameters, spread), *hyperparameters.bounds.T)
+    mean = np.clip(with_typical_lengths(hyperparameters, spread), *hyperparameters.bounds.T)
     return NormalPrior.of_all(mean, PRIOR_DEVIATION)
 
 
 def shorter_lengths(hyperparameters, spread):
     """Return a dict from the index in theta of a column's length scale to shorter values to try.
 
-    They are the logarithms of `SHORTER` times the column's unit, clipped to the bounds. Constant
-    columns are left out.
+    They are logarithms, see `lengths_in_units`.
     """
-    return _lengths_of_columns(hyperparameters, spread, SHORTER)
+    return lengths_in_units(hyperparameters, spread, SHORTER)
 
 
 def single_columns(hyperparameters, spread):
@@ -263,52 +236,5 @@ def single_columns(hyperparameters, spread):
 
     The values to try are those at which the column matters by itself.
     """
-    theta = np.clip(_with_lengths(hyperparameters, spread, LONG), *hyperparameters.bounds.T)
-    return theta, _lengths_of_columns(hyperparameters, spread, ALONE)
-
-
-def _lengths_of_columns(hyperparameters, spread, multiples):
-    found = {}
-    for column, places in lengths_by_column(hyperparameters, spread).items():
-        values = np.log(np.multiply(multiples, spread.units[column]))
-        found |= {k: np.clip(values, *hyperparameters.bounds[k]) for k in places}
-    return found
-
-
-def typical_log_lengths(hyperparameters, spread):
-    """Return the logarithm of the typical distance for each length scale in theta, else 0, (P,)."""
-    found = np.zeros(len(hyperparameters.theta))
-    lengths, typical = _typical_lengths(hyperparameters, spread)
-    found[lengths] = np.log(typical)
-    return found
-
-
-def _with_lengths(hyperparameters, spread, factor=1.0):
-    """Return `Hyperparameters.rescaled` with length scales `factor` times the typical ones."""
-    theta = hyperparameters.rescaled.copy()
-    lengths, typical = _typical_lengths(hyperparameters, spread)
-    theta[lengths] = np.log(factor * typical)
-    return theta
-
-
-def _typical_lengths(hyperparameters, spread):
-    """Return the indices of length scales in theta, and a typical value of each.
-
-    It is a typical distance of two rows in the columns that share the length scale, and for the
-    main effect of a column its unit.
-    """
-    lengths = [k for k, column in enumerate(hyperparameters.columns) if column is not None]
-    entries = [hyperparameters.entries[k] for k in lengths]
-    joint = spread.joint_scale
-    typical = [_typical_length(entry.column, spread, joint) for entry in entries]
-    alone = [entry.effect is not None for entry in entries]
-    return lengths, np.array(typical) / np.where(alone, joint, 1.0)
-
-
-def _typical_length(column, spread, joint):
-    if column == "all":
-        return spread.distance
-    if isinstance(column, int):
-        return spread.units[column] * joint
-    varying = [k for k in column if spread.varies[k]]
-    return float(np.sqrt(2.0) * np.linalg.norm(spread.deviations[varying])) if varying else 1.0
+    theta = np.clip(with_typical_lengths(hyperparameters, spread, LONG), *hyperparameters.bounds.T)
+    return theta, lengths_in_units(hyperparameters, spread, ALONE)

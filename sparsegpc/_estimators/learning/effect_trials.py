@@ -22,7 +22,7 @@ from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
 from sparsegpc._core.models.similar_deviations import similar_distances
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
-from sparsegpc._estimators.kernels.initialization import (
+from sparsegpc._estimators.kernels.length_scales import (
     effect_lengths,
     lengths_by_column,
     shortened_effects,

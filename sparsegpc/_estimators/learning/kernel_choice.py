@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.numerics.linalg import attempted
-from sparsegpc._estimators.kernels.initialization import typical_log_lengths
+from sparsegpc._estimators.kernels.length_scales import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.after_search import with_faster_function

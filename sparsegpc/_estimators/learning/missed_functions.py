@@ -5,12 +5,8 @@ from sparsegpc._core.learning.faster_functions import (
     missed_slope_variance,
     misses_fast_function,
 )
-from sparsegpc._estimators.kernels.initialization import (
-    faster_starts,
-    group_starts,
-    lengths_by_column,
-    steep_starts,
-)
+from sparsegpc._estimators.kernels.initialization import faster_starts, group_starts, steep_starts
+from sparsegpc._estimators.kernels.length_scales import lengths_by_column
 
 
 def missed_function_starts(problem, result, may_be_single):

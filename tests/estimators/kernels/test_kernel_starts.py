@@ -20,13 +20,13 @@ from sparsegpc._estimators.kernels.initialization import (
     NEARLY_LINEAR,
     function_starts,
     group_starts,
-    lengths_by_column,
     single_columns,
     start_values,
     steep_starts,
     summand_starts,
 )
 from sparsegpc._estimators.kernels.kernel_trees import summand_places
+from sparsegpc._estimators.kernels.length_scales import lengths_by_column
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
