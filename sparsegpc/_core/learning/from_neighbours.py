@@ -30,9 +30,9 @@ from sparsegpc._core.selection.selectors import InducingPoints
 GAUSSIAN_BLOCKS, OTHER_BLOCKS = (40, 200), (20, 100)
 # The short search from each start: its blocks and iterations.
 FIRST_BLOCKS, FIRST_ITERATIONS = 10, 5
-# Largest number of iterations of the search on all blocks, which begins at the best of these ends,
-# and the gain in nats a row below which two iterations in a row end it.
-MAX_ITERATIONS, TOL_PER_ROW = 50, 1e-4
+# Largest number of iterations of the search on all blocks. It begins at the best of these ends, and
+# ends after PATIENCE iterations in a row that gain less than TOL_PER_ROW nats a row.
+MAX_ITERATIONS, TOL_PER_ROW, PATIENCE = 50, 1e-4, 2
 # Parameters, which are logarithms, change by at most this from the start: a factor of 55.
 FARTHEST = 4.0
 
@@ -65,7 +65,7 @@ def learn_from_neighbours(model, means, blocks, starts, limits):
             return Iterate(x, *objective(x), None)
 
         tol = TOL_PER_ROW * model.total_weight
-        options = {"max_iter": max_iter, "tol": tol, "patience": 2}
+        options = {"max_iter": max_iter, "tol": tol, "patience": PATIENCE}
         return maximize_lbfgsb(evaluate, evaluate(start), box, **options).best
 
     best, failure = None, None

@@ -12,7 +12,7 @@ def select_points(model, selector, theta, states, last=None):
     `states`, if any: if its points are centroids, so are the new ones.
     """
     kernel_theta = model.kernel_theta(theta)
-    points = selector(model.kernel, kernel_theta, model.rows, model.precision(theta, states))
+    points = selector(model.kernel, kernel_theta, model.candidates, model.precision(theta, states))
     points = model.with_noise_points(points, theta)
     if selector.or_centroids and last is not None and last.points.indices is None:
         points = _centroids(model, points, last)

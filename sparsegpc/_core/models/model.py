@@ -155,7 +155,7 @@ class SparseModel(BaseModel):
         return total
 
     @property
-    def rows(self):
+    def candidates(self):
         """The `CandidateRows` among which inducing points are chosen."""
         return CandidateRows(self.X, self.total_weight, self._row_options)
 

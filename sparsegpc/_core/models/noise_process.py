@@ -47,6 +47,10 @@ from sparsegpc._core.models.sites import ROUNDING
 from sparsegpc._core.optimisers.ascent import ascend
 from sparsegpc._core.selection.selectors import PivotedSelector
 
+# A step of the sites of g that lowers the bound is halved until it is shorter than SHORTEST_STEP.
+# The step after it is at most STEP_GROWTH times as long.
+SHORTEST_STEP, STEP_GROWTH = 1.0 / 64.0, 2.0
+
 
 class NoiseState(NamedTuple):
     """Precision and shift of the sites of g, and precision of the sites of f, shape (N,) each."""
@@ -179,9 +183,9 @@ def solve_noise(
         bound.evaluate(state.precision, state.shift),
         tol=tol,
         max_iter=max_iter,
-        shortest=1.0 / 64.0,
+        shortest=SHORTEST_STEP,
         rounding=ROUNDING * float(weight.sum()),
-        growth=2.0,
+        growth=STEP_GROWTH,
     )
     return found.best.solution._replace(n_iter=found.n_iter, converged=found.converged)
 
@@ -238,7 +242,7 @@ class HeteroscedasticModel(SparseModel):
             return points
         # At the optimum the sites of g have a mean precision of one half.
         noise_theta, precision = self.noise_theta(theta), 0.5 * self.weight
-        chosen = self.noise_selector(self.noise_kernel, noise_theta, self.rows, precision)
+        chosen = self.noise_selector(self.noise_kernel, noise_theta, self.candidates, precision)
         return points._replace(Z_noise=chosen.Z)
 
     def constant_theta(self, theta, bounds):

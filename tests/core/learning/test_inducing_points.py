@@ -50,11 +50,11 @@ def test_points_of_a_noise_process_are_chosen_along():
     theta = np.log([1.0, 1.0, 0.8, 1.4])
     points = select_points(model, PivotedSelector("argmax", M), theta, model.initial_state())
     alone = PivotedSelector("argmax", M)(
-        model.kernel, theta[:2], model.rows, model.precision(theta, model.initial_state())
+        model.kernel, theta[:2], model.candidates, model.precision(theta, model.initial_state())
     )
     assert_array_equal(points.Z, alone.Z)
     of_noise = PivotedSelector("argmax", 3)(
-        model.noise_kernel, theta[2:], model.rows, 0.5 * model.weight
+        model.noise_kernel, theta[2:], model.candidates, 0.5 * model.weight
     )
     assert_array_equal(points.Z_noise, of_noise.Z)
 

@@ -45,7 +45,7 @@ def test_a_quarter_of_the_rows_must_suffice_for_the_points(early, n_points):
 def test_given_points_are_the_same_on_a_subset(early):
     model, Z = make_divided(N), np.linspace(-1.0, 1.0, M)[:, None]
     choose = of_any_rows(model, FixedSelector(Z), START)
-    assert_array_equal(choose(model.kernel, START, model.rows, model.weight).Z, Z)
+    assert_array_equal(choose(model.kernel, START, model.candidates, model.weight).Z, Z)
 
 
 def test_a_few_evaluations_of_all_rows_reach_the_bound_of_many(early):
@@ -97,7 +97,7 @@ def test_points_move_when_no_parameter_is_free(early):
 
 def test_first_points_move_on_all_rows(early):
     model = make_divided(N)
-    first = PivotedSelector("argmax", M)(model.kernel, START, model.rows, model.weight)
+    first = PivotedSelector("argmax", M)(model.kernel, START, model.candidates, model.weight)
     moved(model, points=first)
     assert N // 4 not in model.sizes
 

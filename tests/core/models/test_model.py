@@ -262,9 +262,9 @@ def test_start_of_the_sites_does_not_matter():
     np.testing.assert_allclose(other.grad_theta, one.grad_theta, atol=1e-4)
 
 
-def test_rows_are_those_that_points_are_chosen_among():
+def test_candidates_are_the_rows_of_the_model():
     model, _ = make_model(n_threads=2, memory=12345)
-    X, total_weight, options = model.rows
+    X, total_weight, options = model.candidates
     assert X is model.X
     assert total_weight == pytest.approx(make_data()[2].sum())
     assert options == {"n_threads": 2, "memory": 12345}

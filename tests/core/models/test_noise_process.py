@@ -80,7 +80,7 @@ def chosen_of(model, m=5, m_noise=4):
 
 def noise_points(model, theta):
     """Return the points that the model's choice takes for the noise processes."""
-    rows, weight = model.rows, model.weight
+    rows, weight = model.candidates, model.weight
     return model.noise_selector(model.noise_kernel, model.noise_theta(theta), rows, 0.5 * weight).Z
 
 
@@ -665,7 +665,7 @@ def test_a_known_noise_function_is_recovered():
     model = make_model(SimpleNamespace(X=X, y=y, weight=np.ones(500)), n_noise_points=12)
     theta = np.log([1.0, 0.8, 2.0, 1.2])
     precision = model.precision(theta, model.initial_state())
-    points = PivotedSelector("argmax", 20)(model.kernel, theta[:2], model.rows, precision)
+    points = PivotedSelector("argmax", 20)(model.kernel, theta[:2], model.candidates, precision)
     points = points._replace(Z_noise=noise_points(model, theta))
     evaluation = evaluate(model, theta, points, tol=1e-4)
     mean, variance = evaluation.noise.moments(X)
