@@ -88,7 +88,7 @@ def measure_spread(X, weight):
     if not varies.any():
         ones = np.ones(X.shape[1])
         return Spread(ones, ones, 1.0, varies, len(X), {})
-    measure = _of_source if isinstance(X, RowSource) else _of_rows
+    measure = _source_scales if isinstance(X, RowSource) else _column_scales
     deviation, unit, *_ = measure(X, weight, np.flatnonzero(varies))
     if not deviation.any():
         raise ValueError(
@@ -120,41 +120,42 @@ def _known_levels(is_indicator, are_ones):
     return found
 
 
-def _of_rows(X, weight, columns):
+def _column_scales(X, weight, columns):
     """Return the deviation, the unit and the quartiles of each of the given columns."""
     n_parts = -(-len(columns) * len(X) // VALUES_AT_A_TIME)
     parts = np.array_split(columns, min(n_parts, len(columns)))
-    return np.concatenate([_of_part(X[:, part], weight) for part in parts], axis=1)
+    return np.concatenate([_scales(X[:, part], weight) for part in parts], axis=1)
 
 
-def _of_part(X, weight):
+def _scales(X, weight):
+    """Return what `_column_scales` does, for all columns of X."""
     order = X.argsort(axis=0)
     ordered = np.take_along_axis(X, order, axis=0)
     is_first = np.ones(X.shape, dtype=bool)
     is_first[1:] = ordered[1:] > ordered[:-1]
-    deviation, has_outliers, quartiles = _of_ordered(ordered, weight[order])
-    unit, has_remote_values, _ = _of_ordered(ordered, is_first.astype(np.float64))
+    deviation, has_outliers, quartiles = _robust_deviation(ordered, weight[order])
+    unit, has_remote_values, _ = _robust_deviation(ordered, is_first.astype(np.float64))
     unit = np.where(has_outliers | has_remote_values, deviation, unit)
     return np.array([deviation, unit, *quartiles])
 
 
-def _of_ordered(ordered, weight):
-    """Return what `_robust` does and the quartiles, for columns with values in ascending order."""
+def _robust_deviation(ordered, weight):
+    """Return what `_without_outliers` does and the quartiles, given ascending values (N, D)."""
     share = weight / weight.sum(axis=0)
     quartiles = _quartiles(ordered, share)
     # Differences from the median are accurate for most rows; those from an outlier would not be.
     moved = ordered - quartiles[1]
     deviation = np.sqrt((share * (moved - (share * moved).sum(axis=0)) ** 2).sum(axis=0))
-    return *_robust(deviation, quartiles), quartiles
+    return *_without_outliers(deviation, quartiles), quartiles
 
 
-def _of_source(X, weight, columns):
+def _source_scales(X, weight, columns):
     """Return the deviation and the unit of each of the given columns of a `RowSource`."""
     few = spaced_rows(X, QUARTILE_ROWS)
-    deviation_of_few, unit_of_few, *quartiles = _of_rows(X[few], weight[few], columns)
+    deviation_of_few, unit_of_few, *quartiles = _column_scales(X[few], weight[few], columns)
     reference = np.array(X[:1][0])
     reference[columns] = quartiles[1]
-    deviation, _ = _robust(column_deviations(X, weight, reference)[columns], quartiles)
+    deviation, _ = _without_outliers(column_deviations(X, weight, reference)[columns], quartiles)
     # A column that does not vary among the few rows has one other value or few.
     unit = 0.5 * (X.max(axis=0) - X.min(axis=0))[columns]
     known = deviation_of_few > 0.0
@@ -173,8 +174,11 @@ def _quartiles(ordered, share):
     return [ordered[first, columns] for first in firsts]
 
 
-def _robust(deviation, quartiles):
-    """Return deviations, or those that quartiles imply where outliers cause them; and where."""
+def _without_outliers(deviation, quartiles):
+    """Return deviations (D,), and where outliers cause them, (D,).
+
+    There they are replaced by those that the quartiles imply.
+    """
     low, _, high = quartiles
     # The quartiles of a Gaussian are 1.349 standard deviations apart.
     from_quartiles = (high - low) / 1.349
