@@ -86,13 +86,14 @@ class FunctionPosterior(NamedTuple):
             mean_variance=self.mean_variance / (1.0 + precision * self.mean_variance)
         )
 
-    def share_of_mean(self, V, part=1.0):
+    def share_of_mean(self, V, given_w=1.0):
         """Return the derivative of the mean of f w.r.t. the prior mean at rows of features V, (N,).
 
-        It is zero where the sites determine f, and one far from all points. `part` is one for f, or
-        zero for a part of f to which the prior mean does not belong.
+        It is zero where the sites determine f, and one far from all points. `given_w` is the
+        derivative at a fixed w: one for f, zero for a part of f to which the prior mean does not
+        belong.
         """
-        return part if self.w_p is None else part - self.w_p @ V
+        return given_w if self.w_p is None else given_w - self.w_p @ V
 
     def with_uncertain_mean(self, mean, variance, share):
         """Return moments of f (N,) with the prior mean as uncertain as it is, given those without.

@@ -19,23 +19,22 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 
 
 def site_removal(q, V, half_V, half_g, precision, shift):
-    """Return what changes for g[:, n]' a if a site each is removed.
+    """Return how the moments of g[:, n]' a change when site n is removed, for each n.
 
-    These are the changes of the means, of the variances, and of the derivatives of the means w.r.t.
-    the prior mean.
+    These are the changes of the mean, of the variance, and of the derivative of the mean w.r.t. the
+    prior mean, (N,) each; a are the whitened values at the inducing points.
 
-    a are the whitened values at the inducing points, with the `FunctionPosterior` q. Site n has the
-    features V[:, n]; one of precision and shift zero changes nothing. `half_V` and `half_g` are the
-    solutions of LB h = V and LB h = g. They and `V` have the shape (M, N), the others (N,). Cost
-    N M.
+    Site n has the features V[:, n]; one of precision and shift zero changes nothing. q is the
+    `FunctionPosterior` with all sites, and `half_V` and `half_g` are the solutions of LB h = V and
+    LB h = g. They and `V` have the shape (M, N), the others (N,). Cost N M.
     """
     cross = (half_V * half_g).sum(axis=0)
-    # The share r is 1 / (1 + p v' C v), where C, the inverse of B without the site, is at most I.
-    share = 1.0 - precision * column_squares(half_V)
-    share = np.maximum(share, 1.0 / (1.0 + precision * column_squares(V)))
+    # r is 1 / (1 + p v' C v), where C, the inverse of B without the site, is at most I.
+    r = 1.0 - precision * column_squares(half_V)
+    r = np.maximum(r, 1.0 / (1.0 + precision * column_squares(V)))
     slope = shift - precision * (q.prior_mean + q.w @ V)
-    gain = precision / share * cross
-    return -slope / share * cross, gain * cross, gain * q.share_of_mean(V)
+    gain = precision / r * cross
+    return -slope / r * cross, gain * cross, gain * q.share_of_mean(V)
 
 
 class LeaveOneOutPosterior:

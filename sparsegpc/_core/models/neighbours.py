@@ -83,6 +83,7 @@ class LocalPosterior:
             root, target = root[index], target[index]
             scaled = root * cross
             A = K * root[:, :, None] * root[:, None, :]
+            # A view of the diagonals.
             np.einsum("nkk->nk", A)[...] += 1.0
             solved = np.linalg.solve(A, scaled[..., None])[..., 0]
             known = q.prior_mean + np.tensordot(q.w, V_near, 1)

@@ -58,7 +58,7 @@ class Posterior(NamedTuple):
         """
 
         def block(X):
-            return (), self._part_moments(*self.features(X), part=1.0)
+            return (), self._moments(*self.features(X), has_mean=True)
 
         # A cluster caches an array object until it is deleted. The view is deleted after this call,
         # so the caller may change X afterwards.
@@ -75,14 +75,14 @@ class Posterior(NamedTuple):
         """
         V = solve_lower(self.Luu, cross, overwrite=True)
         residual = np.maximum(variance - column_squares(V), 0.0)
-        return self._part_moments(V, residual, part=0.0)
+        return self._moments(V, residual, has_mean=False)
 
-    def _part_moments(self, V, residual, part):
-        """Return the mean and the variance of f, or of a part of it (see `share_of_mean`)."""
-        found = []
+    def _moments(self, V, residual, has_mean):
+        """Return the moments of f or a part; `has_mean` tells if the prior mean belongs to it."""
+        found, given_w = [], float(has_mean)
         for q in self.functions:
-            moments = marginals(V, residual, q._replace(prior_mean=part * q.prior_mean))
-            found.append(q.with_uncertain_mean(*moments, q.share_of_mean(V, part)))
+            moments = marginals(V, residual, q._replace(prior_mean=given_w * q.prior_mean))
+            found.append(q.with_uncertain_mean(*moments, q.share_of_mean(V, given_w)))
         return tuple(map(np.stack, zip(*found, strict=True)))
 
     def weights(self):
