@@ -55,10 +55,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     normalize_y : bool, default=False
         Whether to subtract the mean of each output and divide by its standard deviation before
         learning. Hyperparameters then refer to the normalised targets, and without `fit_prior_mean`
-        the prior mean is the mean of y. With a kernel and a `noise`
-        by name, several outputs are always divided by their standard deviations. With Student-t
-        noise the median and the median absolute deviation, times 1.4826, take the place of mean and
-        standard deviation.
+        the prior mean is the mean of y. With a kernel and a `noise` by name, several outputs are
+        always divided by their standard deviations. With Student-t noise the median and the median
+        absolute deviation, times 1.4826, take the place of mean and standard deviation.
 
     Attributes
     ----------

@@ -81,13 +81,12 @@ class KernelChoice(NamedTuple):
         lengths, n_columns = spread.distance, len(spread.deviations)
         if self._is_by_column(spread):
             lengths = spread.joint_scale * spread.units
-        start, box = float(np.mean(variance)), (np.min(variance), np.max(variance))
-        length_box = np.multiply.outer(lengths, LENGTH_SCALE_RANGE)
-        stationary = STATIONARY[self.kernel or "rbf"](lengths, length_box)
-        kernel = sk.ConstantKernel(start, _product(box, VARIANCE_BOUNDS)) * stationary
+        bounds = _variance_bounds(variance, VARIANCE_BOUNDS)
+        constant = sk.ConstantKernel(float(np.mean(variance)), bounds)
+        kernel = constant * STATIONARY[self.kernel or "rbf"](lengths, _length_bounds(lengths))
         if not self.main_effects or n_columns == 1:
             return kernel
-        return kernel + self._effects(spread, start, box)
+        return kernel + self._effects(spread, variance)
 
     @property
     def ties_length_scales(self):
@@ -110,19 +109,15 @@ class KernelChoice(NamedTuple):
         most = max(FEW_COLUMNS, min(MOST_COLUMNS, spread.n_rows // ROWS_PER_COLUMN))
         return self.length_scales != "auto" or spread.n_varying <= most
 
-    def _effects(self, spread, variance, variances):
-        share = EFFECTS_SHARE * variance / len(spread.deviations)
+    def _effects(self, spread, variance):
+        share = EFFECTS_SHARE * float(np.mean(variance)) / len(spread.deviations)
         if self._is_by_column(spread):
             lengths = EFFECT_LENGTH * spread.units
             share = np.full(len(lengths), share)
         else:
             lengths = EFFECT_LENGTH * spread.distance / spread.joint_scale
-        return MainEffects(
-            share,
-            lengths,
-            _product(variances, EFFECT_VARIANCE_BOUNDS),
-            np.multiply.outer(lengths, LENGTH_SCALE_RANGE),
-        )
+        bounds = _variance_bounds(variance, EFFECT_VARIANCE_BOUNDS)
+        return MainEffects(share, lengths, bounds, _length_bounds(lengths))
 
     def prior(self, hyperparameters, spread):
         """Return the prior of the `Hyperparameters` of what `resolve` returned.
@@ -160,9 +155,14 @@ class KernelChoice(NamedTuple):
             )
 
 
-def _product(box, factors):
-    """Return the bounds of a variance as floats, from those of the targets' variances."""
-    return float(box[0] * factors[0]), float(box[1] * factors[1])
+def _variance_bounds(variance, factors):
+    """Return bounds of a variance: two factors times the least and the largest `variance`."""
+    return float(np.min(variance) * factors[0]), float(np.max(variance) * factors[1])
+
+
+def _length_bounds(lengths):
+    """Return the bounds of length scales that begin at `lengths`, shape (2,) or (D, 2)."""
+    return np.multiply.outer(lengths, LENGTH_SCALE_RANGE)
 
 
 def _entries_by_column(hyperparameters):

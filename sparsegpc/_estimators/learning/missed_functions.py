@@ -10,11 +10,11 @@ from sparsegpc._estimators.kernels.length_scales import lengths_by_column
 
 
 def missed_function_starts(problem, result, may_be_single):
-    """Return starts for the functions that deviations from a `FitResult` show, if any.
+    """Return two lists of starts for the functions that deviations from a `FitResult` show.
 
     `problem` has the ``model``, the ``hyperparameters`` and the ``spread`` of the rows. The first
-    list holds the starts for a function of a single column, which is looked for if there are no
-    others or it `may_be_single`.
+    list holds the starts for a function of a single column. Where there are several columns, it is
+    looked for if the function `may_be_single`.
     """
     model, hyperparameters, spread = problem.model, problem.hyperparameters, problem.spread
     if not hyperparameters.has_length_scales:
