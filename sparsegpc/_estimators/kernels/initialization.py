@@ -83,16 +83,16 @@ def _linear_starts(hyperparameters, spread):
     With many columns a search from other starts may not reach its long length scales and its large
     variance.
     """
-    places = _variances(hyperparameters)
+    indices = _variance_indices(hyperparameters)
     # Of other kernels it is not known what a variance multiplies.
-    if len(places) != 1 or not hyperparameters.has_length_scales:
+    if len(indices) != 1 or not hyperparameters.has_length_scales:
         return []
     theta = (
         with_typical_lengths(hyperparameters, spread, NEARLY_LINEAR)
         + hyperparameters.to_little_noise
     )
     # The slopes stay what they are with the typical length scales.
-    theta[places] += 2.0 * np.log(NEARLY_LINEAR)
+    theta[indices] += 2.0 * np.log(NEARLY_LINEAR)
     return [theta]
 
 
@@ -106,8 +106,8 @@ def _period_starts(hyperparameters, spread, model):
         [column for column in entry.period_of if spread.varies[column]]
         for entry in hyperparameters.entries
     ]
-    places = [k for k, columns in enumerate(varying) if len(columns) == 1]
-    if not places:
+    indices = [k for k, columns in enumerate(varying) if len(columns) == 1]
+    if not indices:
         return []
     theta, bounds = with_typical_lengths(hyperparameters, spread), hyperparameters.bounds
     try:
@@ -117,12 +117,12 @@ def _period_starts(hyperparameters, spread, model):
         return []
     share = len(X) / len(model.weight)
     periods = [
-        likely_periods(X[:, varying[k][0]], deviations, *np.exp(bounds[k]), share) for k in places
+        likely_periods(X[:, varying[k][0]], deviations, *np.exp(bounds[k]), share) for k in indices
     ]
     starts = []
     for first in range(max(map(len, periods))):
         start = theta.copy()
-        for turn, (k, found) in enumerate(zip(places, periods, strict=True)):
+        for turn, (k, found) in enumerate(zip(indices, periods, strict=True)):
             if found:
                 start[k] = np.log(found[(first + turn) % len(found)])
         starts.append(np.clip(start, *bounds.T))
@@ -139,16 +139,16 @@ def _unlike(given, candidates, bounds):
     return found
 
 
-def summand_starts(hyperparameters, thetas, model, places):
+def summand_starts(hyperparameters, thetas, model, indices):
     """Return start values of theta at which a single summand of the kernel matters.
 
     They are the given `thetas`, with the other summands at the smallest variance that their bounds
-    admit. `model` is the `SparseModel`, and `places` holds a list for each summand with the indices
-    of its hyperparameters.
+    admit. `indices` holds a list of those of its hyperparameters for each summand of the kernel of
+    `model`.
     """
     found, kernel, rows = [], model.kernel, model.some_rows()
     bounds = hyperparameters.bounds[: kernel.n_params]
-    for own in places:
+    for own in indices:
         for start in thetas:
             theta = start.copy()
             theta[: kernel.n_params] = kernel.least_variance(start[: kernel.n_params], bounds, rows)
@@ -199,15 +199,16 @@ def steep_starts(hyperparameters, spread, slope_variance):
     `slope_variance` is the prior variance of its slopes, for columns of variance one. The list that
     holds the start is empty if the kernel has no variance.
     """
-    theta, places = with_typical_lengths(hyperparameters, spread), _variances(hyperparameters)
-    if not places:
+    theta = with_typical_lengths(hyperparameters, spread)
+    indices = _variance_indices(hyperparameters)
+    if not indices:
         return []
     # The slopes of a smooth function have its variance over the squared length scale.
-    theta[places] = np.log(2.0 * spread.n_varying * slope_variance)
+    theta[indices] = np.log(2.0 * spread.n_varying * slope_variance)
     return [np.clip(theta, *hyperparameters.bounds.T)]
 
 
-def _variances(hyperparameters):
+def _variance_indices(hyperparameters):
     """Return the indices in theta of variances other than those of main effects."""
     entries = enumerate(hyperparameters.entries)
     return [k for k, entry in entries if entry.is_variance and entry.effect is None]

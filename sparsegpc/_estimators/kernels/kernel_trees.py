@@ -38,7 +38,7 @@ def kernel_structure(kernel):
     return parts, free
 
 
-def summand_places(kernel, names):
+def summand_indices(kernel, names):
     """Return the indices of the hyperparameters of each summand, as lists.
 
     `names` are those of the free hyperparameters of `kernel`. The list is empty if it is no sum.

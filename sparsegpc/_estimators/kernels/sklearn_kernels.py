@@ -155,9 +155,9 @@ class Seen(NamedTuple):
     columns: tuple
     are_all: bool
 
-    def part(self, places):
-        """Return what a kernel sees that is nested in a `Columns` of these places."""
-        return Seen(tuple(self.columns[place] for place in places), False)
+    def part(self, columns):
+        """Return what a kernel sees that is nested in a `Columns` with these indices."""
+        return Seen(tuple(self.columns[k] for k in columns), False)
 
     @property
     def together(self):
@@ -179,9 +179,9 @@ def _translate(kernel, prefix, seen, parameters):
         n_constants = sum(isinstance(node, families.Constant) for node in (left, right))
         return Scaled(left, right) if n_constants == 1 else Product(left, right)
     if kind is Columns:
-        places = kernel._checked_columns(len(seen.columns))
-        inner = _translate(kernel.kernel, f"{prefix}kernel__", seen.part(places), parameters)
-        return OnColumns(inner, places)
+        columns = kernel._checked_columns(len(seen.columns))
+        inner = _translate(kernel.kernel, f"{prefix}kernel__", seen.part(columns), parameters)
+        return OnColumns(inner, columns)
     if kind is sk.ConstantKernel:
         parameters.add(kernel, prefix, "constant_value")
         return families.Constant()

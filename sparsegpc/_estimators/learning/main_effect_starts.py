@@ -82,8 +82,8 @@ class MainEffectStarts:
         """
         relative = {
             k: self._interaction[k] - np.log(self._spread.units[column])
-            for column, places in lengths_by_column(self._hyperparameters, self._spread).items()
-            for k in places
+            for column, indices in lengths_by_column(self._hyperparameters, self._spread).items()
+            for k in indices
         }
         limit = min(relative.values(), default=0.0) + np.log(SLOW)
         slow = [k for k in relative if relative[k] > limit]
@@ -115,9 +115,9 @@ class MainEffectStarts:
 
     def _effect_columns(self):
         """Return a dict from the index in theta of each effect's length scale to its column."""
-        places = range(self._effects.start, self._effects.stop)
+        indices = range(self._effects.start, self._effects.stop)
         columns = self._hyperparameters.columns[self._effects]
-        return {k: c for k, c in zip(places, columns, strict=True) if c is not None}
+        return {k: c for k, c in zip(indices, columns, strict=True) if c is not None}
 
     def _theta(self, interaction, lengths, share=1.0):
         """Return theta at a start.

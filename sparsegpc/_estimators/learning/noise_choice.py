@@ -132,12 +132,12 @@ def _vanishes(model, evaluation):
 
 def _vanishing_share(y, weight, precision):
     """Return the share of rows (N,) whose target is shared, and whose noise vanishes."""
-    values, places, counts = np.unique(y, return_inverse=True, return_counts=True)
+    values, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(values) == 1:
         return 0.0
     gaps = np.diff(values)
     nearest = np.minimum(np.append(gaps, np.inf), np.append(np.inf, gaps))
-    vanishes = (counts[places] > 1) & (weight < precision * (VANISHING * nearest[places]) ** 2)
+    vanishes = (counts[inverse] > 1) & (weight < precision * (VANISHING * nearest[inverse]) ** 2)
     return float(weight[vanishes].sum() / weight.sum())
 
 

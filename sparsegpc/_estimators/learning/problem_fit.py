@@ -12,7 +12,7 @@ from sparsegpc._estimators.kernels.initialization import (
     single_columns,
     summand_starts,
 )
-from sparsegpc._estimators.kernels.kernel_trees import summand_places
+from sparsegpc._estimators.kernels.kernel_trees import summand_indices
 
 
 def fit_problem(problem, selector, starts):
@@ -91,5 +91,5 @@ def simpler_starts(problem, thetas):
     hyperparameters, model = problem.hyperparameters, problem.model
     if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
         return []
-    places = summand_places(problem.kernel, hyperparameters.names[: model.kernel.n_params])
-    return summand_starts(hyperparameters, thetas, model, places)
+    indices = summand_indices(problem.kernel, hyperparameters.names[: model.kernel.n_params])
+    return summand_starts(hyperparameters, thetas, model, indices)

@@ -25,7 +25,7 @@ from sparsegpc._estimators.kernels.initialization import (
     steep_starts,
     summand_starts,
 )
-from sparsegpc._estimators.kernels.kernel_trees import summand_places
+from sparsegpc._estimators.kernels.kernel_trees import summand_indices
 from sparsegpc._estimators.kernels.length_scales import lengths_by_column
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.relevance import column_relevance
@@ -299,23 +299,23 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     kernel = one + two + DotProduct(0.7, (1e-4, 1e4))
     X = rng.randn(30, D)
     hyperparameters, spread = adapt_kernel(kernel, D), measure_spread(X, np.ones(30))
-    places = summand_places(kernel, hyperparameters.names)
-    assert places == [[0, 1], [2, 3, 4], [5]]
+    indices = summand_indices(kernel, hyperparameters.names)
+    assert indices == [[0, 1], [2, 3, 4], [5]]
     model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
     usual = function_starts(hyperparameters, spread, model)
-    starts = summand_starts(hyperparameters, usual, model, places)
+    starts = summand_starts(hyperparameters, usual, model, indices)
     own = [start[:2] for start in usual]
     firsts = [start for start in starts if start[0] > np.log(1e-5)]
     assert_allclose([start[:2] for start in firsts], own)
     for start in starts:
-        summands = [k.clone_with_theta(start[i]) for k, i in zip((one, two), places, strict=False)]
+        summands = [k.clone_with_theta(start[i]) for k, i in zip((one, two), indices, strict=False)]
         variances = [k.diag(X).mean() for k in summands] + [np.exp(2.0 * start[5])]
         assert sum(v < 1.1e-5 for v in variances) == 2
 
 
 def test_only_sums_have_summands():
     for kernel in (RBF(), ConstantKernel() * (RBF() + RBF(2.0))):
-        assert summand_places(kernel, ["length_scale"]) == []
+        assert summand_indices(kernel, ["length_scale"]) == []
 
 
 @pytest.mark.parametrize("lengths", [1.0, [1.0, 1.0, 1.0]], ids=["common", "free"])
