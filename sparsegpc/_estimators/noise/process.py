@@ -13,7 +13,8 @@ from sparsegpc._core.likelihoods.gaussian import (
     noisy_targets,
 )
 from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.models.noise_process import HeteroscedasticModel, expected_precision
+from sparsegpc._core.models.noise_process import HeteroscedasticModel
+from sparsegpc._core.models.noise_sites import expected_precision
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel

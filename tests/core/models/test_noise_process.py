@@ -23,12 +23,8 @@ from sparsegpc._core.bounds.slacks import SLACKS, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
-from sparsegpc._core.models.noise_process import (
-    HeteroscedasticModel,
-    NoiseState,
-    expected_precision,
-    solve_noise,
-)
+from sparsegpc._core.models.noise_process import HeteroscedasticModel
+from sparsegpc._core.models.noise_sites import NoiseState, expected_precision, solve_noise
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
