@@ -13,7 +13,7 @@ from sparsegpc._estimators.docstrings import describe_inherited
 from sparsegpc._estimators.input.validation import validated_rows
 from sparsegpc._version import __version__
 
-# Parameters whose values users pass as the first argument, which is the kernel.
+# Parameters whose values may be passed by mistake as the first argument, which is the kernel.
 NOT_THE_KERNEL = ("likelihood", "noise")
 
 

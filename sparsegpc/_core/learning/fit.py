@@ -60,8 +60,8 @@ class StartOptions(NamedTuple):
         Values at which a part of the kernel hardly matters. The model is fitted from the best of
         them if few rows prefer it to what was learned.
     ``columns``
-        A value at which no column matters, and a dict of length scales to try: with few rows, the
-        columns that matter by themselves give one more of the simpler values. None without them.
+        A value at which no column matters, and a dict of length scales to try, or None. With few
+        rows, the columns that matter by themselves give one more of the simpler values.
     """
 
     values: list
@@ -128,7 +128,7 @@ class _Fit:
 
     @property
     def are_done(self):
-        """Whether a fit is better than a constant function, or the last one before a stop."""
+        """Whether the best fit is better than a constant function, or none may follow it."""
         if self.result is None:
             return False
         return self.progress.stopped or not self.model.is_trivial(self.result.best)

@@ -73,7 +73,7 @@ class Start(NamedTuple):
 
     @classmethod
     def typical(cls, model, theta, states=None):
-        """Return the start of quasi-Newton steps of which nothing is known but theta and states."""
+        """Return a start with a typical Hessian, where none has been learned or measured."""
         return cls(theta, states, typical_hessian(model, len(theta)))
 
 

@@ -9,8 +9,8 @@ class BaseModel:
 
     The vector `theta` of learned hyperparameters begins with the parameters of the kernel.
 
-    `fit_prior_mean` learns the constant prior mean of each f; otherwise it is zero. `prior`, if
-    any, is one of `models/prior`. For `n_threads` and `memory` see `RowBlocks`.
+    `fit_prior_mean` learns the constant prior mean of each f; otherwise it is zero. `prior` is the
+    `ProductPrior` of theta, or None. For `n_threads` and `memory` see `RowBlocks`.
     """
 
     def __init__(

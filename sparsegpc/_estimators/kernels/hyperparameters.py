@@ -15,11 +15,12 @@ AT_BOUND = 1e-3
 class Entry(NamedTuple):
     """What an entry of theta is.
 
-    ``name`` is for messages, with the column in brackets if it has one. ``column`` is the column
-    that it is the length scale of, "all" for the common length scale of all columns, a tuple for
-    that of some columns, None for anything else. ``effect`` is the class of `ADDITIVE` that it is a
-    length scale or variance of, None for anything else. ``period_of`` holds the columns that it is
-    the period of, as a tuple, and is empty for anything else.
+    ``name`` is that in scikit-learn's kernel or in the likelihood, with the column in brackets if
+    it has one. ``column`` is the column that it is the length scale of, "all" for the common length
+    scale of all columns, a tuple for that of some columns, None for anything else. ``effect`` is
+    the class of `ADDITIVE` that it is a length scale or variance of, None for anything else.
+    ``period_of`` holds the columns that it is the period of, as a tuple, and is empty for anything
+    else.
     """
 
     name: str

@@ -64,8 +64,8 @@ class Candidate(NamedTuple):
         """Return the `Decision` for this candidate, with what is learned."""
         problem, part, result = self.full_problem, self.part_fit.problem, self.part_fit.result
         has_all_rows = part.model is problem.model
-        leaves_out = problem.moves_points or problem.estimator.n_restarts_optimizer
-        if has_all_rows and not (problem.seeks_number or leaves_out):
+        was_simplified = problem.moves_points or problem.estimator.n_restarts_optimizer
+        if has_all_rows and not (problem.seeks_number or was_simplified):
             fitted = self.part_fit._replace(problem=problem)
             return Decision(problem, fitted=fitted.evaluated_last())
         best, run = result.best, None

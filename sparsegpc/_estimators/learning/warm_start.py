@@ -15,7 +15,7 @@ def is_warm(estimator):
 
 
 def last_choice(estimator, choice):
-    """Return a choice of the kernel and the columns that the last fit had."""
+    """Return a `KernelChoice` with the kernel, effects and transform of the last fit."""
     _check_same_columns(estimator)
     choice = choice._replace(transform=estimator._transform)
     if choice.transform is not None and not estimator.log_transform:
