@@ -22,7 +22,7 @@ from sparsegpc._core.learning.more_points import (
 from sparsegpc._core.learning.single_start import Run, Start, continue_run, fit_from
 from sparsegpc._core.models.linear_deviations import linear_deviations
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
-from sparsegpc._core.models.similar_deviations import similar_group
+from sparsegpc._core.models.similar_groups import similar_group
 from sparsegpc._core.numerics.linalg import attempted
 
 # Least correlation within a group of columns from which another search begins.

@@ -12,6 +12,12 @@ from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
 
+def deviating_rows(model, evaluation, most_rows):
+    """Return some rows X (n, D), their deviations (K, n), and their indices (n,) in the model."""
+    X, indices = distinct_rows(model, evaluation, most_rows)
+    return X, row_deviations(evaluation, X, indices), indices
+
+
 def row_deviations(evaluation, X, indices):
     """Return the deviations (K, n) at rows `X` (n, D), which are the model's rows `indices`."""
     mean = evaluation.posterior.moments(X)[0]

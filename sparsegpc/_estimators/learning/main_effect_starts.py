@@ -4,7 +4,7 @@ import numpy as np
 
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start
-from sparsegpc._core.models.similar_deviations import similar_distances
+from sparsegpc._core.models.similar_distances import similar_distances
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._estimators.kernels.length_scales import lengths_by_column, shortened_effects
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE

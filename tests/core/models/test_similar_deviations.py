@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._core.models import similar_deviations
-from sparsegpc._core.models.similar_deviations import similar_distances, similar_group
+from sparsegpc._core.models import similar_groups
+from sparsegpc._core.models.similar_distances import similar_distances
+from sparsegpc._core.models.similar_groups import similar_group
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_model
 
@@ -61,7 +62,7 @@ def test_no_group_is_found_where_nothing_deviates_or_its_columns_are_left_out(mo
     assert similar_group(model, result.best, [0, 1, 2]).columns == [0, 1]
     assert similar_group(model, result.best, [0, 2]) is None
     # Two columns make one pair, and three columns make three.
-    monkeypatch.setattr(similar_deviations, "MOST_GROUPS", 2)
+    monkeypatch.setattr(similar_groups, "MOST_GROUPS", 2)
     assert similar_group(model, result.best, [0, 1]).columns == [0, 1]
     assert similar_group(model, result.best, [0, 1, 2]) is None
 
@@ -70,7 +71,7 @@ def test_no_group_is_found_where_nothing_deviates_or_its_columns_are_left_out(mo
 def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
     X = np.column_stack([rng.randn(60), rng.randint(3, size=60), rng.randn(60) ** 3])
     deviations = rng.randn(n_outputs, 60)
-    grids = similar_deviations._Grids(X, deviations)
+    grids = similar_groups._Grids(X, deviations)
     correlation, n_errors = grids.correlation([0, 1], [4, 4])
     edges = [np.quantile(X[:, k], [0.25, 0.5, 0.75]) for k in (0, 1)]
     cells = [tuple(int((row[k] >= edges[k]).sum()) for k in (0, 1)) for row in X]
@@ -86,7 +87,7 @@ def test_the_correlation_is_that_of_all_pairs_of_rows_in_a_cell(n_outputs, rng):
 @pytest.mark.parametrize("n_bins", [1, 2, 7, 60, 90])
 def test_bins_hold_about_equally_many_rows_and_equal_values_share_one(n_bins, rng):
     X = np.column_stack([rng.randn(60), rng.randint(3, size=60)])
-    grids = similar_deviations._Grids(X, rng.randn(1, 60))
+    grids = similar_groups._Grids(X, rng.randn(1, 60))
     counts = np.bincount(grids._bins_of(0, n_bins), minlength=n_bins)
     assert counts.sum() == 60
     assert np.ptp(counts) <= 1
@@ -100,7 +101,7 @@ def test_the_standard_error_is_that_of_independent_rows(mixing, rng):
         for _ in range(400):
             X = rng.randn(500, 2)
             deviations = np.exp(rate * X[:, 0]) * (mixing @ rng.randn(len(mixing), 500))
-            grids = similar_deviations._Grids(X, deviations)
+            grids = similar_groups._Grids(X, deviations)
             found.append(grids.correlation([0, 1], [11, 11])[1])
         assert abs(np.mean(found)) < 0.2
         assert 0.85 < np.std(found) < 1.15
@@ -116,9 +117,9 @@ def test_a_cycle_whose_size_depends_slowly_on_another_column_is_found():
 def test_columns_of_few_values_are_left_out_of_a_group(rng):
     X = np.column_stack([rng.randn(2000, 2), rng.randint(2, size=(2000, 3)), np.ones(2000)])
     deviations = np.sin(3.0 * X[:, :2].sum(axis=1)) + 0.3 * rng.randn(2000)
-    grids = similar_deviations._Grids(X, deviations[None])
+    grids = similar_groups._Grids(X, deviations[None])
     assert grids.varies.tolist() == [True] * 5 + [False]
     for group, n_bins in (([0, 1, 3], [10, 10, 3]), ([4, 0, 1], [2, 10, 10])):
-        found = similar_deviations._without_idle_columns(grids, group, n_bins)
+        found = similar_groups._without_idle_columns(grids, group, n_bins)
         assert found[:2] == ([0, 1], [10, 10])
         assert found[2] == grids.correlation([0, 1], [10, 10])[0]

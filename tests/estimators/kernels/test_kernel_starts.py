@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc._core.models.similar_deviations import SimilarGroup
+from sparsegpc._core.models.similar_groups import SimilarGroup
 from sparsegpc._estimators.kernels.initialization import (
     NEARLY_LINEAR,
     function_starts,

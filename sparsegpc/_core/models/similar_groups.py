@@ -1,9 +1,8 @@
-"""The few columns in which deviations from the mean are correlated at rows near each other.
+"""Groups of a few columns in which deviations are correlated at rows near each other.
 
 A function of one, two or three of many columns may show in no other way: rows that are near in all
-columns are far apart for it. In a single column its deviations are correlated at successive rows;
-in up to three, within the cells of a grid over these columns. The edges of the cells are quantiles,
-so the scales of the columns do not matter.
+columns are far apart for it. Its deviations are correlated within the cells of a grid over these
+columns. The edges of the cells are quantiles, so the scales of the columns do not matter.
 """
 
 from itertools import combinations
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import deviation_size, distinct_rows, row_deviations
+from sparsegpc._core.models.deviations import deviating_rows, deviation_size
 from sparsegpc._core.numerics.floats import TINY
 
 # Number of rows, and how many of them a cell of a grid holds on average.
@@ -24,9 +23,6 @@ FEW_BINS = 3
 # The cells of several groups of columns are numbered together, in arrays of at most this size,
 # which stay in the cache.
 MOST_ELEMENTS = 2**16
-# The number of rows that are put in the order of a single column, and the standard errors from
-# which on a correlation of successive ones is significant.
-ORDERED_ROWS, LEAST_ORDERED_ERRORS = 2000, 4.0
 # A correlation is significant from this many standard errors on. With noise alone in 20 columns,
 # the largest of all groups reaches that about once in seven data sets. A larger group needs this
 # many times as many standard errors as a smaller one.
@@ -46,50 +42,13 @@ class SimilarGroup(NamedTuple):
     size: float
 
 
-def similar_distances(model, evaluation):
-    """Return, for each column, the distance within which deviations are correlated, (D,).
-
-    It is the distance at which the correlation of the deviations, in the order of the column, falls
-    below half of that of successive rows; it is infinite if successive rows have no significant
-    correlation. A fast function of a single column shows in this way, although rows that are near
-    in all columns may be far apart for it. Rows with equal values are in random order, as otherwise
-    they would be near in other columns, too. Cost O(n D log n) for at most `ORDERED_ROWS` rows.
-    """
-    X, deviations, _ = _deviating_rows(model, evaluation, ORDERED_ROWS)
-    square = max(float((deviations**2).sum()), TINY)
-    shuffled = np.random.RandomState(0).permutation(len(X))
-    distances = []
-    for x in X.T:
-        order = np.lexsort((shuffled, x))
-        distances.append(_similar_distance(x[order], deviations[:, order], square))
-    return np.array(distances)
-
-
-def _similar_distance(x, deviations, square):
-    """Return the distance within which deviations are correlated, given sorted values x (n,).
-
-    The values are those of a column; `square` is the sum of the squared deviations (K, n).
-    """
-    lag, first = 1, None
-    while lag < len(x):
-        correlation = float((deviations[:, lag:] * deviations[:, :-lag]).sum()) / square
-        first = correlation if first is None else first
-        if first <= LEAST_ORDERED_ERRORS / np.sqrt(len(x)):
-            break
-        distance = float(np.median(x[lag:] - x[:-lag]))
-        if correlation < 0.5 * first and distance > 0.0:
-            return distance
-        lag += 1 + lag // 4
-    return np.inf
-
-
 def similar_group(model, evaluation, columns):
     """Return the `SimilarGroup` with the most significant correlation, or None if none has one.
 
     Groups of up to `LARGEST_GROUP` of the `columns` are tried, unless they are more than
     `MOST_GROUPS`. Cost O(n) for each group and n rows, at most `GRID_ROWS`.
     """
-    X, deviations, indices = _deviating_rows(model, evaluation, GRID_ROWS)
+    X, deviations, indices = deviating_rows(model, evaluation, GRID_ROWS)
     grids = _Grids(X, deviations)
     columns = [k for k in columns if grids.varies[k]]
     most_errors, best = LEAST_ERRORS, None
@@ -125,12 +84,6 @@ def _without_idle_columns(grids, group, n_bins):
             if other_errors > 0.99 * n_errors:
                 (group, n_bins), correlation, n_errors = rest, other, other_errors
     return group, n_bins, correlation
-
-
-def _deviating_rows(model, evaluation, most_rows):
-    """Return some rows X (n, D), their deviations (K, n), and their indices (n,) in the model."""
-    X, indices = distinct_rows(model, evaluation, most_rows)
-    return X, row_deviations(evaluation, X, indices), indices
 
 
 class _Grids:
