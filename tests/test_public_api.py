@@ -331,6 +331,11 @@ METHODS = {
         "coverage": 0.9,
         "noise_variance": None,
     },
+    SparseGPRegressor.predict_exceedance: {
+        "X": REQUIRED,
+        "thresholds": REQUIRED,
+        "noise_variance": None,
+    },
     SparseGPRegressor.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     SparseGPRegressor.sample_y: {
         "X": REQUIRED,
@@ -377,6 +382,11 @@ METHODS = {
         "coverage": 0.9,
         "noise_variance": None,
     },
+    StochasticSparseGPRegressor.predict_exceedance: {
+        "X": REQUIRED,
+        "thresholds": REQUIRED,
+        "noise_variance": None,
+    },
     StochasticSparseGPRegressor.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     StochasticSparseGPRegressor.sample_y: {
         "X": REQUIRED,
@@ -399,6 +409,11 @@ METHODS = {
     SparseGPGeneralizedRegressor.predict_interval: {
         "X": REQUIRED,
         "coverage": 0.9,
+        "exposure": None,
+    },
+    SparseGPGeneralizedRegressor.predict_exceedance: {
+        "X": REQUIRED,
+        "thresholds": REQUIRED,
         "exposure": None,
     },
     SparseGPGeneralizedRegressor.log_predictive_density: {
@@ -429,6 +444,11 @@ METHODS = {
     BoundSearch.fit: {"X": REQUIRED, "y": REQUIRED, "sample_weight": None, "params": REQUIRED},
     BoundSearch.predict_quantiles: {"X": REQUIRED, "q": REQUIRED, "params": REQUIRED},
     BoundSearch.predict_interval: {"X": REQUIRED, "coverage": 0.9, "params": REQUIRED},
+    BoundSearch.predict_exceedance: {
+        "X": REQUIRED,
+        "thresholds": REQUIRED,
+        "params": REQUIRED,
+    },
     BoundSearch.predict_proba_interval: {"X": REQUIRED, "coverage": 0.95, "params": REQUIRED},
     BoundSearch.survival_function: {"X": REQUIRED, "times": REQUIRED},
     LocalCorrection.fit: {**ROWS, "params": REQUIRED},

@@ -145,6 +145,10 @@ class FurtherPromises(Promises):
         self.require((np.diff(quantiles, axis=-1) >= 0.0).all(), "quantiles that fall")
         low, high = model.predict_interval(X, **arguments)
         self.require(bool((low <= high).all()), "interval of negative length")
+        exceedance = model.predict_exceedance(X, np.median(quantiles, axis=0), **arguments)
+        inside = (exceedance >= 0.0) & (exceedance <= 1.0)
+        self.require(bool(inside.all()), "exceedance is no probability")
+        self.require((np.diff(exceedance, axis=-1) <= 1e-9).all(), "exceedance that rises")
 
     def _check_responses(self, model):
         X, problem = self.problem.X_new, self.problem

@@ -512,6 +512,9 @@ for value in (0, -1, 2.5, "3", None):
 for value in (0.0, 1.0, -0.5, np.nan, "0.5", None, [], [0.5, 2.0], [[0.5]]):
     call = lambda m, v=value: m.predict_quantiles(X, v)  # noqa: E731
     bad_calls(REGRESSING, **{f"q={value!r}": call})
+for value in (np.nan, np.inf, "a", None, [], [[0.5]], [[[0.5]]]):
+    call = lambda m, v=value: m.predict_exceedance(X, v)  # noqa: E731
+    bad_calls(REGRESSING, **{f"thresholds={value!r}": call})
 for value in (0.0, 1.0, np.nan, "0.5", None, [0.5]):
     call = lambda m, v=value: m.predict_interval(X, v)  # noqa: E731
     bad_calls(REGRESSING, **{f"coverage={value!r}": call})
@@ -531,6 +534,7 @@ bad_calls(
     density=lambda m: m.log_predictive_density(X, T),
     quantiles=lambda m: m.predict_quantiles(X, 0.5),
     interval=lambda m: m.predict_interval(X),
+    exceedance=lambda m: m.predict_exceedance(X, 0.5),
     draws=lambda m: m.sample_y(X),
     noise_std=lambda m: m.predict_noise_std(X),
     certificate=lambda m: m.certificate(X, T),

@@ -51,6 +51,10 @@ class PredictivePart(NamedTuple):
     mean: np.ndarray
     variance: np.ndarray
 
+    def at(self, rows):
+        """Return the part for some of the rows."""
+        return self._replace(mean=self.mean[rows], variance=self.variance[rows])
+
 
 def _by_chunk(function, *rows):
     """Return the results of a function of at most `CHUNK` rows at a time."""
@@ -135,6 +139,13 @@ def predictive_cdf(likelihood, y, mean, variance):
     return np.clip(probability, 0.0, 1.0)
 
 
+def mixture_predictive_cdf(parts, y):
+    """Return P(Y <= y) for targets (n,) of mixtures, from a list of `PredictivePart`."""
+    probability = sum(p.weight * predictive_cdf(p.likelihood, y, p.mean, p.variance) for p in parts)
+    # Rounding may raise the sum above one.
+    return np.minimum(probability, 1.0)
+
+
 def predictive_quantiles(likelihood, level, mean, variance, exposure):
     """Return the smallest y with P(Y <= y) >= level, for moments of f and exposures (n,).
 
@@ -178,12 +189,7 @@ def _excess(parts, target, exposure):
 
     def excess(y, rows):
         y = observations(y, exposure[rows])
-        probability = sum(
-            part.weight * predictive_cdf(part.likelihood, y, part.mean[rows], part.variance[rows])
-            for part in parts
-        )
-        # Rounding may have raised a sum above one.
-        probit = ndtri(np.minimum(probability, 1.0))
+        probit = ndtri(mixture_predictive_cdf([part.at(rows) for part in parts], y))
         return np.clip(probit, -LARGEST_PROBIT, LARGEST_PROBIT) - target
 
     return excess

@@ -312,6 +312,22 @@ def check_levels(q):
     return levels.astype(np.float64)
 
 
+def checked_thresholds(thresholds, n_rows):
+    """Return thresholds for each row as floats (n_rows, n_thresholds).
+
+    Raises ValueError unless they are finite numbers of the shape (), (n_thresholds,) or
+    (n_rows, n_thresholds).
+    """
+    shape = np.shape(thresholds)
+    if len(shape) > 2 or 0 in shape or (len(shape) == 2 and shape[0] != n_rows):
+        raise ValueError(
+            "thresholds must be a number, a list of numbers, or an array with a row for each of "
+            f"the {n_rows} rows of X, got the shape {shape}: give for example 0.5 or [0.5, 1.0]"
+        )
+    checked = np.atleast_2d(checked_numbers(np.atleast_1d(thresholds), "thresholds"))
+    return np.broadcast_to(checked, (n_rows, checked.shape[1]))
+
+
 def refuse_overflow(X, name, remedy="scale its columns, for example with StandardScaler"):
     """Raise ValueError if the square of a value overflows."""
     # This needs no copy of the absolute values.

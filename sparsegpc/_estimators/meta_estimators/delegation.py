@@ -153,6 +153,23 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("predict_interval", X, coverage, **params)
 
+    @available_if(_estimator_has("predict_exceedance"))
+    def predict_exceedance(self, X, thresholds, **params):
+        """Return the probabilities that y exceeds given thresholds, by the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        thresholds : float or array-like of shape (n_thresholds,) or (n_samples, n_thresholds)
+        **params : dict
+            Further arguments of its `predict_exceedance`, such as `noise_variance`.
+
+        Returns
+        -------
+        exceedance : ndarray, as of the fitted estimator
+        """
+        return self._of_last_step("predict_exceedance", X, thresholds, **params)
+
     @available_if(_estimator_has("predict_proba_interval"))
     def predict_proba_interval(self, X, coverage=0.95, **params):
         """Return central intervals of the class probabilities by the fitted estimator.

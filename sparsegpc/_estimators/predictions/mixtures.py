@@ -126,6 +126,16 @@ def mixture_quantiles(weights, means, variances, level):
     return centre + x
 
 
+def mixture_exceedance(weights, means, variances, threshold):
+    """Return the probability that mixtures of J Gaussians exceed a threshold, elementwise.
+
+    The weights, means and variances have the shape (J, ...).
+    """
+    z = (means - threshold) / np.maximum(np.sqrt(variances), TINY)
+    # Rounding must not raise a probability above one.
+    return np.minimum((weights * ndtr(z)).sum(axis=0), 1.0)
+
+
 def gaussians_at(rows, weights, parts):
     """Return weights, means and variances of the J Gaussians whose mixture y is at some rows.
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 from sparsegpc._core.likelihoods.predictive import (
     PredictivePart,
     log_predictive_density,
+    mixture_predictive_cdf,
     mixture_predictive_quantiles,
 )
 from sparsegpc._core.likelihoods.responses import observations
@@ -19,6 +20,7 @@ from sparsegpc._estimators.input.validation import (
     check_levels,
     check_weights,
     checked_numbers,
+    checked_thresholds,
 )
 from sparsegpc._estimators.predictions.latent import LatentPredictions, component_moments
 from sparsegpc._estimators.predictions.mixtures import mixture_log_density, positive_mixture_moments
@@ -133,6 +135,40 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         levels = central_levels(coverage)
         lower, upper = self.predict_quantiles(X, levels, exposure).T
         return lower, upper
+
+    def predict_exceedance(self, X, thresholds, exposure=None):
+        """Return the probabilities that y exceeds given thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        thresholds : float or array-like of shape (n_thresholds,) or (n_samples, n_thresholds)
+            Any finite numbers. An array with two dimensions holds those of each row.
+        exposure : float, array-like of shape (n_samples,) or None, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        exceedance : ndarray of shape (n_samples,) or (n_samples, n_thresholds)
+            P(y > threshold). If `thresholds` is a number, the last axis is left out.
+
+        Raises
+        ------
+        ValueError
+            If thresholds are not finite numbers, or as in `predict`.
+
+        Notes
+        -----
+        For positive numbers, probabilities down to 1e-308 are accurate; for counts the error is
+        about 1e-12.
+        """
+        X = self._check_rows(X)
+        limits = checked_thresholds(thresholds, len(X))
+        exposure = checked_exposure(self._likelihood, exposure, len(X))
+        parts = self._parts(X)
+        columns = [_exceedance(parts, limit, exposure) for limit in limits.T]
+        exceedance = np.stack(columns, axis=1)
+        return exceedance if np.ndim(thresholds) else exceedance[:, 0]
 
     def log_predictive_density(self, X, y, exposure=None, event=None):
         """Return the logarithm of the predictive density or probability of y at each row, in nats.
@@ -256,24 +292,13 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         ValueError
             If a time is negative.
         """
-        X = self._check_rows(X)
         given = checked_numbers(np.atleast_1d(times), "times")
         if given.ndim > 1 or not (given >= 0.0).all():
             raise ValueError(
                 f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
                 "give the times after which to know the probability of survival"
             )
-        parts, event = self._parts(X), np.zeros(len(X))
-        # The log densities of rows that are censored at these times, which have all digits.
-        log_survival = [
-            _log_density(parts, observations(np.full(len(X), time), event=event))
-            if time > 0.0
-            else np.zeros(len(X))
-            for time in given
-        ]
-        # Rounding must not raise a probability above one.
-        survival = np.exp(np.minimum(np.stack(log_survival, axis=1), 0.0))
-        return survival if np.ndim(times) else survival[:, 0]
+        return self.predict_exceedance(X, times)
 
     def _parts(self, X):
         """Return a `PredictivePart` for each component, at validated rows."""
@@ -307,6 +332,26 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _exceedance(parts, limits, exposure):
+    """Return the probability that y exceeds a limit in each row, (n,), from `PredictivePart`."""
+    likelihood = parts[0].likelihood
+    is_within = limits >= 0.0 if likelihood.is_discrete else limits > 0.0
+    parts = [part.at(is_within) for part in parts]
+    y = observations(limits[is_within], exposure[is_within])
+    found = np.ones(len(limits))
+    if likelihood.has_survival:
+        # The log densities of rows that are censored at these limits, which have all digits.
+        y["event"] = 0.0
+        above = np.exp(_log_density(parts, y))
+    else:
+        if likelihood.is_discrete:
+            y["y"] = np.floor(y["y"])
+        above = 1.0 - mixture_predictive_cdf(parts, y)
+    # Rounding must neither raise a probability above one nor lower it below zero.
+    found[is_within] = np.clip(above, 0.0, 1.0)
+    return found
 
 
 def _log_density(parts, y):

@@ -165,6 +165,8 @@ def test_the_density_is_an_average_over_f(fitted):
     )
     assert_allclose(below @ weights / np.sqrt(2.0 * np.pi), 0.95, atol=1e-8)
     assert_allclose(fitted.predict_quantiles(X, 0.5), mean, atol=1e-8)
+    above = t.sf(1.5, fitted.noise_df_, f, fitted.noise_scale_) @ weights / np.sqrt(2.0 * np.pi)
+    assert_allclose(fitted.predict_exceedance(X, 1.5), above, atol=1e-8)
 
 
 def test_the_variance_is_that_of_f_and_the_noise(fitted):
