@@ -76,6 +76,9 @@ class BFGSHessian:
         new = float(step @ fall)
         expected = self.matrix @ step
         old = float(step @ expected)
+        if old <= 0.0:
+            # Beside a huge curvature, rounding has made the matrix indefinite along this step.
+            return
         least = LEAST_CURVATURE_SHARE * old
         if new < least:
             share = (1.0 - LEAST_CURVATURE_SHARE) * old / (old - new)

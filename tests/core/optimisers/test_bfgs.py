@@ -155,6 +155,14 @@ def test_a_step_leaves_the_curvature_of_other_directions(known):
     np.testing.assert_allclose(hessian.matrix, np.diag([30.0, 1.0]), rtol=1e-12)
 
 
+def test_a_matrix_that_rounding_made_indefinite_stays_finite():
+    matrix = np.array([[1e24, 1e24], [1e24, 1e24 - 1e9]])
+    hessian = BFGSHessian.known(matrix)
+    for fall in ([0.0, 0.0], [1.0, -1.0]):
+        hessian.update(np.array([1.0, -1.0]), np.array(fall))
+        assert np.isfinite(hessian.matrix).all()
+
+
 def test_a_guess_is_learned_after_a_few_steps():
     hessian, step = BFGSHessian(np.ones(2)), np.array([0.1, 0.0])
     for _ in range(FEW_UPDATES):
