@@ -53,9 +53,10 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         Covariance of f, an object or a name. Names stand for ConstantKernel times a stationary
         kernel: "rbf" for RBF; "matern12", "matern32" and "matern52" for Matern with nu 0.5, 1.5 and
         2.5; "laplacian" for :class:`sparsegpc.kernels.Laplacian`. Their start values and bounds
-        suit the spread of the data. None means "rbf"; :class:`SparseGPRegressor` replaces it by
-        "matern32" or "laplacian" if that raises the bound and there is no `point_cost`. The free
-        hyperparameters of an object are learned within their bounds.
+        suit the spread of the data. None means "rbf"; :class:`SparseGPRegressor` and
+        :class:`SparseGPGeneralizedRegressor` replace it by "matern32", "matern12" or "laplacian" if
+        that raises the bound and there is no `point_cost`. The free hyperparameters of an object
+        are learned within their bounds.
 
         ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared,
         DotProduct, :class:`sparsegpc.kernels.Laplacian`, :class:`sparsegpc.kernels.MainEffects`,
@@ -320,8 +321,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         "callback": [callable, None],
     }
 
-    # Names of kernels that replace the default RBF if they are better.
-    _rougher_kernels = ()
+    # Whether rougher kernels replace the default RBF if they are better.
+    _may_be_rough = False
     # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
     # Whether the fit left out copies of rows because they hid the noise.

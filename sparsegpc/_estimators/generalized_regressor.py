@@ -91,6 +91,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         "likelihood": [StrOptions({"auto", *RESPONSES}), ResponseLikelihood],
     }
 
+    _may_be_rough = True
+
     def fit(self, X, y, sample_weight=None, exposure=None, event=None):
         """Learn hyperparameters, inducing points and the posterior.
 

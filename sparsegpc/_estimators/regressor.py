@@ -136,7 +136,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         "normalize_y": ["boolean"],
     }
 
-    _rougher_kernels = ("matern32", "laplacian")
+    _may_be_rough = True
     _averages_few_rows = True
 
     def fit(self, X, y, sample_weight=None, noise_variance=None):

@@ -19,8 +19,12 @@ from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 FIRST_POINTS = 200
 # With fewer rows there may be more points, as long as an evaluation costs no more than one with
 # FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from. Without
-# noise learning begins with the points that cost as much as EXACT_COST_ROWS rows.
-FULL_COST_ROWS, PART_COST_ROWS, EXACT_COST_ROWS = 50_000, 625_000, 25_000
+# noise learning begins with the points that cost as much as EXACT_COST_ROWS rows, and kernels are
+# compared with those that cost as much as COMPARISON_COST_ROWS.
+FULL_COST_ROWS, PART_COST_ROWS = 50_000, 625_000
+EXACT_COST_ROWS, COMPARISON_COST_ROWS = 25_000, 12_500
+# If these are more than this fraction of the rows, all rows are points.
+NEARLY_ALL = 0.7
 # Costs, in nats a row, of the variance that the points leave unexplained. Above the first, points
 # are too few. Above the second, a few more are worth their time. Below the third, more would change
 # nothing at first.
@@ -36,8 +40,9 @@ MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
 
 
 def affordable_points(n_rows, n_functions=1, cost_rows=FULL_COST_ROWS):
-    """Return M at which N M^2, for all functions together, is that of `cost_rows` rows."""
-    return max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
+    """Return M at which N M^2, for all functions together, is about that of `cost_rows` rows."""
+    n_points = max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
+    return max(n_points, n_rows) if n_points > NEARLY_ALL * n_rows else n_points
 
 
 def has_small_known_noise(model):

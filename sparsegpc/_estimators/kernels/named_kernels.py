@@ -18,6 +18,8 @@ STATIONARY = {
     "matern52": partial(sk.Matern, nu=2.5),
     "laplacian": Laplacian,
 }
+# The kernels of functions that are rougher than those of an RBF, in the order of their roughness.
+ROUGHER = (("matern32",), ("matern12", "laplacian"))
 # Bounds of named kernels. They are wide, as separable classes need variances above 1e6, and an
 # effect that is not needed must be able to vanish.
 VARIANCE_BOUNDS, EFFECT_VARIANCE_BOUNDS = (1e-4, 1e9), (1e-10, 1e9)

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.all_rows import learning_part
 from sparsegpc._core.learning.more_points import (
+    COMPARISON_COST_ROWS,
     EXACT_COST_ROWS,
     FIRST_POINTS,
     FULL_COST_ROWS,
@@ -155,6 +156,11 @@ class Problem(NamedTuple):
         if self.learns_from_part or not has_small_known_noise(self.model):
             return FIRST_POINTS
         return self._affordable(EXACT_COST_ROWS)
+
+    @property
+    def points_for_comparison(self):
+        """The number of points with which the default kernel is compared with rougher ones."""
+        return max(self.default_points, self._affordable(COMPARISON_COST_ROWS))
 
     def _affordable(self, cost_rows):
         return affordable_points(len(self.model.weight), self.model.n_functions, cost_rows)

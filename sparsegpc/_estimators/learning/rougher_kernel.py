@@ -1,10 +1,13 @@
 """Replace the RBF of the default kernel by a rougher one if the targets vary less smoothly.
 
 A function with an RBF has derivatives of any order, and its parts determine each other over long
-distances. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that kernel,
-and then a Laplacian kernel is tried. The decision uses as many points as a fit ends with, because
-rougher functions need more of them.
+distances. Where the targets vary less smoothly, it takes fast variation for noise, and is too
+certain of f. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that
+kernel, and then rougher ones are tried. All have the same parameters, so there is no penalty, but
+rougher functions need more points, so the comparison uses more.
 """
+
+from functools import partial
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -13,8 +16,8 @@ from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.hyperparameters import typical_hessian
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
+from sparsegpc._estimators.kernels.named_kernels import ROUGHER
 from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points
-from sparsegpc._estimators.learning.comparison import FIRST_GAIN
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     PIVOTED,
@@ -24,46 +27,58 @@ from sparsegpc._estimators.learning.point_selection import (
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
 # Length scales of each kernel that suit the same function, in units of those of the RBF.
-LONGER = {"rbf": 1.0, "matern32": 1.6, "laplacian": 6.0}
+LONGER = {"rbf": 1.0, "matern32": 1.6, "matern12": 2.0, "laplacian": 6.0}
 
 
 def with_rougher_kernel(fitted):
     """Return the `FittedProblem` with a rougher kernel if that is better, else the given one.
 
-    Rougher kernels are tried one after the other until one is not better, if the default kernel was
-    learned by an estimator that may replace it. They need more points, so they are not tried if
-    these have a cost.
+    Kernels of increasing roughness are tried until none of the same roughness is better, if the
+    default kernel was learned by an estimator that may replace it. They need more points, so they
+    are not tried if these have a cost.
     """
     problem, smooth = fitted.problem, fitted.result
     estimator = problem.estimator
-    is_open = estimator.kernel is None and estimator.point_cost == 0.0
+    is_open = estimator.kernel is None and estimator._may_be_rough and estimator.point_cost == 0.0
     if not is_open or not problem.learns or smooth.trivial:
         return fitted
-    first = problem.choice.kernel or "rbf"
-    kernels = ("rbf", *estimator._rougher_kernels)
+    first = problem.choice.kernel
     # A warm start may have begun with a rougher kernel.
-    for name in kernels[kernels.index(first) + 1 :]:
-        if fitted.stopped:
+    n_done = next((k + 1 for k, names in enumerate(ROUGHER) if first in names), 0)
+    for names in ROUGHER[n_done:]:
+        before = fitted.problem.choice.kernel
+        # Of a single column the last two kernels are the same.
+        for name in names[: len(problem.spread.deviations)]:
+            fitted = fitted.then(partial(_with_kernel, name=name, smooth=smooth, first=first))
+        if fitted.problem.choice.kernel == before:
             break
-        rougher = problem.with_choice(kernel=name)
-        before = fitted.result.best
-        needed = before.objective + FIRST_GAIN
-        try:
-            longer = LONGER[name] / LONGER[first]
-            other = _refitted(rougher, smooth, longer, len(before.points.Z), needed)
-            is_better = other.best.objective > needed
-            bound, without = (best.elbo + problem.offset for best in (other.best, before))
-            problem.print_line(
-                f"{name}: bound {bound:.4f}, without it {without:.4f}: "
-                f"{'kept' if is_better else 'left out'}"
-            )
-            if not is_better:
-                return fitted.evaluated_last()
-            fitted = _continued(rougher, other)
-        except LinAlgError:
-            # What was learned remains.
-            return fitted.evaluated_last()
     return fitted
+
+
+def _with_kernel(fitted, name, smooth, first):
+    """Return the `FittedProblem` with the kernel `name` if that is better, else the given one.
+
+    The search begins at `smooth`, the `FitResult` with the kernel `first`.
+    """
+    problem, before = fitted.problem, fitted.result.best
+    rougher = problem.with_choice(kernel=name)
+    longer = LONGER[name] / LONGER[first or "rbf"]
+    # About what as many points would gain for the kernel before.
+    needed = before.objective + problem.model.cost_per_row(before) * problem.model.total_weight
+    try:
+        other = _refitted(rougher, smooth, longer, len(before.points.Z), needed)
+        is_better = other.best.objective > needed
+        bound, without = (best.elbo + problem.offset for best in (other.best, before))
+        problem.print_line(
+            f"{name}: bound {bound:.4f}, without it {without:.4f}: "
+            f"{'kept' if is_better else 'left out'}"
+        )
+        if is_better:
+            return _continued(rougher, other)
+    except LinAlgError:
+        # What was learned remains.
+        pass
+    return fitted.evaluated_last()
 
 
 def _refitted(rougher, smooth, longer, n_points, needed):
@@ -94,8 +109,8 @@ def _refitted(rougher, smooth, longer, n_points, needed):
 def _selector(rougher, n_points):
     """Return the selector of all points that a fit with the rougher kernel may use.
 
-    By default they are the first 200, or the most if the best fit so far, with `n_points`, has used
-    more. Return None if points do not depend on the kernel.
+    By default they are some more than the first 200, or the most if the best fit so far, with
+    `n_points`, has used more than the first. Return None if points do not depend on the kernel.
     """
     estimator = rougher.estimator
     if isinstance(estimator.selector, str) and estimator.selector not in (AUTO, *PIVOTED):
@@ -104,6 +119,8 @@ def _selector(rougher, n_points):
         n_points = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
     elif has_more_points(rougher, n_points):
         n_points = rougher.most_points
+    elif rougher.chooses_points:
+        n_points = rougher.points_for_comparison
     selector = selector_in_use(rougher, n_points)
     return None if isinstance(selector, FixedSelector) else selector
 

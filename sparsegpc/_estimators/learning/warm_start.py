@@ -1,11 +1,13 @@
 """Start from the last fit of an estimator, if its columns and its kernel are the same."""
 
+from itertools import chain
+
 import numpy as np
 
 from sparsegpc._core.rows.merged_rows import find_rows
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.kernels.kernel_trees import kernel_structure, walk
-from sparsegpc._estimators.kernels.named_kernels import has_name
+from sparsegpc._estimators.kernels.named_kernels import ROUGHER, has_name
 from sparsegpc.kernels import MainEffects
 
 
@@ -28,9 +30,10 @@ def last_choice(estimator, choice):
     parts = list(walk(estimator.kernel_))
     if any(isinstance(part, MainEffects) for part in parts):
         choice = choice._replace(main_effects=True)
-    for name in estimator._rougher_kernels:
-        if choice.kernel is None and any(has_name(part, name) for part in parts):
-            choice = choice._replace(kernel=name)
+    if choice.kernel is None and estimator._may_be_rough:
+        for name in chain(*ROUGHER):
+            if any(has_name(part, name) for part in parts):
+                choice = choice._replace(kernel=name)
     is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
     if choice.length_scales == "auto":
         choice = choice._replace(length_scales="tied" if is_by_column else "common")

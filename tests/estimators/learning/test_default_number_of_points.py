@@ -254,5 +254,5 @@ def test_without_noise_learning_begins_with_a_point_at_every_row(per_row):
     reached, best = (each.lower_bound_ + each.log_prior_ for each in (model, all_points))
     assert reached > best - 1.0
     # Known noise that is as large as the targets allows fewer points.
-    noisy = SparseGPRegressor(noise=HomoscedasticNoise(y.var(), "fixed")).fit(X, y)
+    noisy = SparseGPRegressor("rbf", noise=HomoscedasticNoise(y.var(), "fixed")).fit(X, y)
     assert noisy.history_["n_inducing"].max() <= 200

@@ -7,7 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from sparsegpc import SparseGPClassifier, SparseGPGeneralizedRegressor, SparseGPRegressor
+from sparsegpc._estimators.kernels.named_kernels import has_name
 
 GROWN = {"n_inducing": "auto"}
 
@@ -64,6 +65,51 @@ def test_a_rough_function_has_a_matern_kernel(parameters, difference):
     assert objective(model) == pytest.approx(objective(given["matern32"]), abs=difference)
     # The points are those that the Matern kernel needs.
     assert len(model.inducing_points_) > len(given["rbf"].inducing_points_)
+
+
+def field(n=300, seed=7):
+    """Return coordinates, noisy targets, and f, with an exponential covariance in two columns."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(2 * n, 2))
+    f = np.linalg.cholesky(Matern(0.2, nu=0.5)(X)) @ rng.standard_normal(2 * n)
+    return X, f + np.sqrt(0.1) * rng.standard_normal(2 * n), f
+
+
+def covers(model, X, f):
+    """Return the share of f within central intervals of 90 %."""
+    mean, variance = model.latent_mean_and_variance(X)
+    return np.mean(np.abs(mean - f) < 1.645 * np.sqrt(variance))
+
+
+def test_an_exponential_covariance_is_found_and_f_is_not_too_certain():
+    X, y, f = field()
+    model, smooth = (SparseGPRegressor(name).fit(X[:300], y[:300]) for name in (None, "rbf"))
+    assert has_name(model.kernel_.k2, "matern12")
+    assert objective(model) > objective(smooth) + 2.0
+    # A smooth kernel takes a part of f for noise.
+    assert 0.05 < model.noise_variance_ < 0.15 < smooth.noise_variance_
+    assert covers(smooth, X[300:], f[300:]) < 0.75
+    assert covers(model, X[300:], f[300:]) > 0.82
+    # The comparison needs more than the points that suffice for the smooth kernel.
+    assert len(smooth.inducing_points_) == 200 < len(model.inducing_points_)
+
+
+def test_counts_have_it_too():
+    X, _, f = field()
+    y = np.random.RandomState(0).poisson(np.exp(f + 1.0))
+    fits = [
+        SparseGPGeneralizedRegressor(name, likelihood="poisson").fit(X[:300], y[:300])
+        for name in (None, "rbf")
+    ]
+    assert is_rough(fits[0])
+    assert objective(fits[0]) > objective(fits[1]) + 2.0
+
+
+def test_in_a_single_column_the_laplacian_is_not_tried_after_its_twin(capsys):
+    X, y = draw(Matern(1.0, nu=0.5), 200)
+    model = SparseGPRegressor(verbose=1).fit(X, y)
+    assert has_name(model.kernel_.k2, "matern12")
+    assert "laplacian" not in capsys.readouterr().out
 
 
 def test_a_smooth_function_keeps_the_rbf_and_the_result_for_it():
@@ -186,8 +232,8 @@ def test_it_is_not_tried_if_points_have_a_cost():
 
 
 def test_the_comparison_is_printed(capsys):
-    X, y = draw(Matern(0.8, nu=1.5))
+    X, y = draw(Matern([1.0, 2.0], nu=1.5), 200, 2)
     SparseGPRegressor(verbose=1).fit(X, y)
     printed = capsys.readouterr().out
-    assert "matern32: bound" in printed
-    assert "laplacian: bound" in printed
+    for name in ("matern32", "matern12", "laplacian"):
+        assert f"{name}: bound" in printed
