@@ -100,7 +100,8 @@ def resolve_response(likelihood, y, event):
     """
     if isinstance(likelihood, str):
         if likelihood == "auto":
-            continuous = "gamma" if event is None else "weibull"
+            durations = "log-normal" if np.any(np.asarray(event) == -1) else "weibull"
+            continuous = "gamma" if event is None else durations
             is_counts = event is None and bool((y == np.floor(y)).all())
             likelihood = "negative-binomial" if is_counts else continuous
         return RESPONSES[likelihood]()

@@ -31,8 +31,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         exp(f) in all of them. "auto" is "negative-binomial" if all targets are whole numbers and
         `fit` gets no `event`. Else it is "gamma", or "weibull" with `event`, unless the bound of a
         simple model for at most 2000 rows is clearly higher with "log-normal" or "weibull":
-        :ref:`user guide <responses-choice>`. A `warm_start` keeps the likelihood until there are
-        enough more rows, and nothing is compared with ``optimizer=None``.
+        :ref:`user guide <responses-choice>`. It is "log-normal" if some events are -1. A
+        `warm_start` keeps the likelihood until there are enough more rows, and nothing is compared
+        with ``optimizer=None``.
 
         "negative-binomial" and "poisson" are for counts. Counts of people, sales or accidents
         nearly always vary more than a Poisson distribution allows, by an amount that the first
@@ -109,8 +110,10 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
             For likelihoods of counts: the time, area or population to which each count refers. The
             mean of y is proportional to it; pass the exponential of an offset. None means 1.
         event : array-like of shape (n_samples,) or None, default=None
-            For likelihoods of durations: 1 or True if the duration was observed, 0 or False if it
-            is only a lower limit (a right-censored row). None means that all were observed.
+            For likelihoods of durations: 1 or True if the target was observed, 0 or False if it is
+            only a lower limit (a right-censored row), and with "log-normal" -1 if it is only an
+            upper limit (a left-censored row, such as a concentration below the limit of detection).
+            None means that all were observed.
 
         Returns
         -------

@@ -25,7 +25,14 @@ from sparsegpc import (
 from sparsegpc._core.rows import dask_blocks
 from sparsegpc._estimators.kernels.kernel_trees import walk
 from sparsegpc.kernels import MainEffects
-from sparsegpc.likelihoods import Gamma, NegativeBinomial, Poisson, ResponseLikelihood, Weibull
+from sparsegpc.likelihoods import (
+    Gamma,
+    LogNormal,
+    NegativeBinomial,
+    Poisson,
+    ResponseLikelihood,
+    Weibull,
+)
 from tests.estimators.responses import (
     BY_NAME,
     EACH,
@@ -480,6 +487,8 @@ Y = np.array([1.5, 2.0, 3.0])
             "exposure must hold no masked values",
         ),
         ("weibull", {"event": [1, 0.5, 1]}, r"event must be 0 or 1.*got 0\.5 in row 1: give 1 if"),
+        ("weibull", {"event": [1, -1, 1]}, "event must be 0 or 1.*got -1 in row 1: set likelihood"),
+        ("log-normal", {"event": [-1, 0, -1]}, "event must be 1 in some.*got -1 or 0 in all 3"),
         ("weibull", {"event": [0, 0, 0]}, "event must be 1 in some row.*got 0 in all 3"),
         (
             "weibull",
@@ -502,3 +511,42 @@ def test_what_a_fit_refuses_leaves_the_estimator_as_it_was(likelihood, changes, 
     with pytest.raises(ValueError, match=message):
         model.set_params(likelihood=likelihood).fit(**data)
     assert pickle.dumps(model.set_params(likelihood="gamma")) == before
+
+
+def detection_limits(n=600, limit=1.2):
+    """Return rows, log-normal amounts with a limit of detection, events, and the medians."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, (n, 1))
+    median = np.exp(np.sin(2.0 * X[:, 0]))
+    y = median * np.exp(0.5 * rng.standard_normal(n))
+    return X, np.maximum(y, limit), np.where(y < limit, -1, 1), median
+
+
+@pytest.mark.parametrize("likelihood", ["log-normal", "auto"])
+def test_amounts_below_a_limit_of_detection_are_known_to_be_smaller(likelihood):
+    X, y, event, median = detection_limits()
+    assert 0.45 < np.mean(event == -1) < 0.65
+    model = SparseGPGeneralizedRegressor(likelihood=likelihood).fit(X, y, event=event)
+    assert type(model.likelihood_) is LogNormal
+    assert model.likelihood_.shape == pytest.approx(0.5, rel=0.1)
+    halves = np.where(event < 0, 0.5 * y, y)
+    biased = SparseGPGeneralizedRegressor(likelihood="log-normal").fit(X, halves)
+
+    def error(fitted):
+        return np.sqrt(np.mean(np.log(fitted.predict_quantiles(X, 0.5) / median) ** 2))
+
+    assert error(model) < 0.18
+    assert error(biased) > 1.25 * error(model)
+
+
+def test_the_density_of_an_upper_limit_is_the_probability_of_less():
+    X, y, event, _ = detection_limits(200)
+    model = SparseGPGeneralizedRegressor(likelihood="log-normal", n_inducing=20)
+    model.fit(X, y, event=event)
+    below = model.log_predictive_density(X, y, event=-np.ones(200))
+    exceedance = model.predict_exceedance(X, y[:, None])[:, 0]
+    assert_allclose(np.exp(below), 1.0 - exceedance, atol=1e-10)
+    # Both kinds of limits may occur, and copies of rows are merged only if they agree in them.
+    mixed = np.where(X[:, 0] > 2.0, 0, event)
+    assert np.isfinite(model.fit(np.r_[X, X], np.r_[y, y], event=np.r_[event, mixed]).lower_bound_)
+    assert np.isfinite(model.score(X, y, event=mixed))

@@ -1,7 +1,7 @@
 r"""Likelihoods of positive numbers; those of durations take censored values.
 
-The event d of a row is 1 if the duration y was observed, and 0 if y is only a lower limit of it. A
-censored row contributes the probability of a longer duration.
+The event d of a row is 1 if y was observed, 0 if it is only a lower limit, and -1 if it is only an
+upper limit. A censored row contributes the probability of a longer or a shorter duration.
 """
 
 from copy import copy
@@ -194,8 +194,9 @@ class Weibull(_Positive):
 class LogNormal(_Positive):
     r"""The log-normal likelihood of positive numbers or durations: log y is Gaussian with mean f.
 
-    Its standard deviation :math:`\sigma` is learned. A censored row contributes
-    :math:`\log\Phi((f - \log y) / \sigma)`. The parameter :math:`\log\sigma` has a normal prior
+    Its standard deviation :math:`\sigma` is learned. A row with a lower limit contributes
+    :math:`\log\Phi((f - \log y) / \sigma)`, and one with an upper limit
+    :math:`\log\Phi((\log y - f) / \sigma)`. The parameter :math:`\log\sigma` has a normal prior
     with mean 0 and deviation 3.
 
     Parameters
@@ -205,6 +206,7 @@ class LogNormal(_Positive):
     """
 
     row_argument = "event"
+    takes_upper_limits = True
     at_limit = {"lower": FREE_OF_NOISE, "upper": MUCH_NOISE}
     to_little_noise = -np.log(10.0)
     _prior_mean = 0.0
@@ -222,32 +224,38 @@ class LogNormal(_Positive):
         return np.array([[-12.0, 3.0]])
 
     def _standardized(self, y, mean, variance):
-        """Return mean and variance of (f - log y) / sigma."""
-        return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2
+        """Return mean and variance of (f - log y) / sigma, and the signs of censored rows.
+
+        The signs are 1 for lower limits, -1 for upper limits, and 0 for observed targets.
+        """
+        sign = np.where(y["event"] == 0.0, 1.0, np.minimum(y["event"], 0.0))
+        return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2, sign
 
     def _expect_one(self, y, weight, mean, variance):
-        z, z_variance = self._standardized(y, mean, variance)
-        is_censored = y["event"] == 0.0
+        z, z_variance, sign = self._standardized(y, mean, variance)
         value = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2 + z_variance)
         slope, precision = -z, np.ones(len(z))
-        survived = expected_log_normal_cdf(z[is_censored], z_variance[is_censored])
-        value[is_censored], slope[is_censored], precision[is_censored] = survived
+        is_censored = sign != 0.0
+        side = sign[is_censored]
+        tail = expected_log_normal_cdf(side * z[is_censored], z_variance[is_censored])
+        value[is_censored], slope[is_censored], precision[is_censored] = tail
+        slope[is_censored] *= side
         return weight * value, weight * slope / self.shape, weight * precision / self.shape**2
 
     def params_gradient(self, y, weight, mean, variance):
-        z, z_variance = self._standardized(y, mean[0], variance[0])
-        is_censored = y["event"] == 0.0
+        z, z_variance, sign = self._standardized(y, mean[0], variance[0])
+        is_censored = sign != 0.0
         gradient = z**2 + z_variance - 1.0
-        z, z_variance = z[is_censored], z_variance[is_censored]
+        z, z_variance = (sign * z)[is_censored], z_variance[is_censored]
         _, slope, curvature = expected_log_normal_cdf(z, z_variance)
         # By Stein's lemma E[z g'(z)] = E[z] E[g'] + Var[z] E[g''].
         gradient[is_censored] = z_variance * curvature - z * slope
         return np.array([weight @ gradient])
 
     def log_density(self, y, f):
-        z = (f - np.log(y["y"])) / self.shape
+        z, _, sign = self._standardized(y, f, 0.0)
         observed = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2)
-        return np.where(y["event"] == 0.0, log_ndtr(z), observed)
+        return np.where(sign == 0.0, observed, log_ndtr(sign * z))
 
     def cdf(self, y, f):
         return ndtr((np.log(y["y"]) - f) / self.shape)
@@ -260,7 +268,7 @@ class LogNormal(_Positive):
 
     def saturated_log_density(self, y):
         observed = -np.log(y["y"]) - self.log_shape - 0.5 * LOG_2PI
-        return np.where(y["event"] == 0.0, 0.0, observed)
+        return np.where(y["event"] == 1.0, observed, 0.0)
 
 
 def _scaled(f, factors):

@@ -58,6 +58,9 @@ class ResponseLikelihood(Likelihood):
     row_argument : {"exposure", "event"} or None
         The additional number per row that the likelihood takes: its exposure, or whether the event
         was observed (1) or the target is only a lower limit of the duration (0).
+    takes_upper_limits : bool
+        Whether events can also be -1, where the target is only an upper limit: a row contributes
+        the probability of a smaller number.
     is_discrete : bool
         Whether targets are whole numbers.
     has_survival : bool
@@ -80,6 +83,7 @@ class ResponseLikelihood(Likelihood):
 
     merges_unequal_targets = False
     row_argument = None
+    takes_upper_limits = False
     is_discrete = False
     rule = "positive numbers"
     remedy = "leave these rows out"

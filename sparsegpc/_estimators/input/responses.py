@@ -91,11 +91,13 @@ def _refuse_exposure_of_others(likelihood, rows):
 
 
 def refuse_no_event(y):
-    """Raise ValueError if no duration of these observations was observed."""
-    if not y["event"].any():
+    """Raise ValueError if no target of these observations was observed."""
+    if not (y["event"] == 1.0).any():
+        given = " or ".join(f"{event:g}" for event in np.unique(y["event"]))
         raise ValueError(
-            f"event must be 1 in some row of positive weight, got 0 in all {len(y)} of them: "
-            "durations that are all censored have no upper limit; give rows that were observed"
+            f"event must be 1 in some row of positive weight, got {given} in all {len(y)} of them: "
+            "targets that are all censored do not tell how much they vary; give rows that were "
+            "observed"
         )
 
 
@@ -104,10 +106,17 @@ def _checked_event(likelihood, event, n_samples):
         return np.ones(n_samples)
     event = _checked_numbers(likelihood, "event", event, n_samples)
     _refuse(
-        (event != 0.0) & (event != 1.0),
+        ~np.isin(event, (-1.0, 0.0, 1.0)),
         event,
-        "event must be 0 or 1, or False or True",
-        "give 1 if the duration was observed, 0 if it is only a lower limit",
+        "event must be 0 or 1, or False or True, or -1",
+        "give 1 if the target was observed, 0 if it is only a lower limit, -1 if it is only an "
+        "upper limit",
+    )
+    _refuse(
+        (event < 0.0) & (not likelihood.takes_upper_limits),
+        event,
+        f"event must be 0 or 1, or False or True, for the likelihood {likelihood}",
+        "set likelihood='log-normal', which also takes -1, for targets that are upper limits",
     )
     return event
 

@@ -87,7 +87,7 @@ def _decision(builder, usual, fits):
     """Return the `Decision` for the best of the likelihoods in `fits`; one is the `usual` one."""
     problem = next(iter(fits.values())).problem
     model = problem.model
-    n_observed = float(model.weight @ model.targets[0]["event"])
+    n_observed = float(model.weight @ (model.targets[0]["event"] == 1.0))
     needed = max(np.log(max(n_observed, 1.0)), LEAST_GAIN)
 
     def merit(name):

@@ -96,16 +96,22 @@ def with_exposure(name, build, log_pmf, draw, params=()):
     )
 
 
-def censored(name, build, distribution, params):
-    """Durations, those at x < 0 censored; ``distribution(f, params)`` is a frozen one of scipy."""
+def censored(name, build, distribution, params, has_upper_limits=False):
+    """Durations, those at x < 0 censored; ``distribution(f, params)`` is a frozen one of scipy.
+
+    Those at x > 1 are upper limits if it `has_upper_limits`.
+    """
+    limit = 1.0 if has_upper_limits else np.inf
 
     def targets(y, weight, rows):
-        event = (rows.repeated(rows.X[:, 0]) >= 0.0).astype(float)
+        x = rows.repeated(rows.X[:, 0])
+        event = np.where(x > limit, -1.0, (x >= 0.0).astype(float))
         return build().targets(observations(y, event=event), weight, rows)
 
     def log_likelihood(y, f, x, params):
         law = distribution(f, params)
-        return np.where(x < 0.0, law.logsf(y), law.logpdf(y))
+        observed = np.where(x > limit, law.logcdf(y), law.logpdf(y))
+        return np.where(x < 0.0, law.logsf(y), observed)
 
     return NumberCase(
         name,
@@ -191,6 +197,13 @@ CASES = [
         positive.LogNormal,
         lambda f, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
         (-0.5,),
+    ),
+    censored(
+        "log-normal with limits of detection",
+        positive.LogNormal,
+        lambda f, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
+        (-0.5,),
+        has_upper_limits=True,
     ),
     NumberCase(
         "ordered classes",

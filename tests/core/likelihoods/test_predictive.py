@@ -38,7 +38,7 @@ class Case(NamedTuple):
         with np.errstate(over="ignore"):
             if self.likelihood.is_discrete:
                 return law.logpmf(y)
-            return law.logpdf(y) if event else law.logsf(y)
+            return {1.0: law.logpdf, 0.0: law.logsf, -1.0: law.logcdf}[event](y)
 
     def cdf(self, y, scale):
         with np.errstate(over="ignore"):
@@ -147,6 +147,17 @@ def test_log_densities_of_censored_rows_are_probabilities_of_longer_durations(ca
     found = log_predictive_density(case.likelihood, rows, mean, np.full(8, variance))
     expected = [brute_log_density(case, *row, variance, 0.0) for row in zip(y, mean, strict=True)]
     assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+
+@VARIANCES
+def test_log_densities_of_upper_limits_are_probabilities_of_smaller_numbers(variance):
+    for case in (case for case in CENSORED if case.likelihood.takes_upper_limits):
+        y, mean = some_rows(case, variance)
+        rows = observations(y, event=np.full(8, -1.0))
+        found = log_predictive_density(case.likelihood, rows, mean, np.full(8, variance))
+        pairs = zip(y, mean, strict=True)
+        expected = [brute_log_density(case, *row, variance, -1.0) for row in pairs]
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
 
 
 @EACH_OF_COUNTS
