@@ -36,11 +36,17 @@ RANKING_ROWS = 2000
 def missed_correlation(model, result):
     """Return the correlation of deviations at neighbouring rows that a faster function may explain.
 
-    Zero if insignificant, or if there are too few points: then more points are needed, not another
-    search. Small deviations count less.
+    Zero if there are too few points: then more points are needed, not another search.
     """
-    if model.cost_per_row(result.best) >= NEGLIGIBLE_COST_PER_ROW:
-        return 0.0
+    has_few_points = model.cost_per_row(result.best) >= NEGLIGIBLE_COST_PER_ROW
+    return 0.0 if has_few_points else remaining_correlation(model, result)
+
+
+def remaining_correlation(model, result):
+    """Return the correlation of deviations at neighbouring rows, zero if it is insignificant.
+
+    Small deviations count less.
+    """
     correlation = neighbour_correlation(model, result.best)
     return correlation.value * min(correlation.size, 1.0) if correlation.is_significant else 0.0
 

@@ -10,6 +10,8 @@ from sparsegpc._core.rows.sources import spaced_rows
 
 # Number of rows whose neighbours are found, of those in a block, and of candidates for neighbours.
 CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
+# With at most so many columns that vary, the nearest row is near enough to count as a neighbour.
+FEW_COLUMNS = 3
 # A correlation is significant from this many standard errors on.
 LEAST_ERRORS = 4.0
 
@@ -32,15 +34,16 @@ class NeighbourCorrelation(NamedTuple):
 def neighbour_correlation(model, evaluation):
     """Return the `NeighbourCorrelation` of an `Evaluation`.
 
-    The neighbour of a row is that with the highest prior correlation of f. Under a wrong period
-    this may be a remote row, so if correlations need not fall with the distance, the nearest row
-    counts as well, and the higher correlation is returned. Cost an element of the kernel matrix for
-    each of `CHOSEN_ROWS` rows and each candidate.
+    The neighbour of a row is that with the highest prior correlation of f. Under a wrong period, or
+    with a long length scale of a column in which f varies fast, this may be a remote row. So if
+    correlations need not fall with the distance, or if few columns vary, the nearest row counts as
+    well, and the higher correlation is returned. Cost an element of the kernel matrix for each of
+    `CHOSEN_ROWS` rows and each candidate.
     """
     X, candidates = distinct_rows(model, evaluation, MOST_CANDIDATES)
     chosen = spaced_rows(candidates, CHOSEN_ROWS)
     similarities = [_prior_correlation(model, evaluation.theta, X)]
-    if not model.kernel.is_local:
+    if not model.kernel.is_local or np.count_nonzero(np.ptp(X, axis=0)) <= FEW_COLUMNS:
         similarities.append(_nearness(X))
     here = row_deviations(evaluation, X[chosen], candidates[chosen])
     values = []

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.learning.faster_functions import missed_correlation
+from sparsegpc._core.learning.faster_functions import missed_correlation, remaining_correlation
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._estimators.input.targets import centres, deviations
 from sparsegpc._estimators.input.validation import column_name
@@ -25,8 +25,9 @@ LARGE_SHARE = 0.3
 OUTLYING, NEGLIGIBLE = 4.0, 0.01
 # The number of rows whose residuals count, and the fewest that tell which are usual.
 RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
-# A fit warns if the correlation of deviations at neighbouring rows is larger than this.
-CORRELATED = 0.3
+# A fit warns if the correlation of deviations at neighbouring rows is larger than the first; if it
+# has as many points as it can afford, than the second.
+CORRELATED, UNRESOLVED = 0.3, 0.2
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
 # What is learned from half or twice as many copies of the same rows differs little.
@@ -74,7 +75,8 @@ def fit_warnings(fitted):
             "values are not what you expect, give wider limits in a kernel object or a noise object"
         )
     elif problem.learns and not (mismatch or fitted.stopped):
-        texts.append(describe_rough(problem.model, result))
+        text = describe_rough(problem.model, result)
+        texts.append(text or _describe_too_few_points(problem, result))
     texts.append(_describe_jitter(result.best))
     found += [FitWarning(ConvergenceWarning, text) for text in texts if text]
     texts = ["" if trivial else mismatch, _describe_dominance(problem)]
@@ -242,6 +244,24 @@ def describe_rough(model, result):
         "not only noise: a function that varies faster, or of several columns together, is "
         "missing. Give a kernel with a shorter length scale, a period or interactions, or use "
         "LocalCorrection"
+    )
+
+
+def _describe_too_few_points(problem, result):
+    """Describe a function that varies too fast for the points of a fit, or return an empty string.
+
+    This is for fits that choose the number of points.
+    """
+    if not problem.chooses_points:
+        return ""
+    correlation = remaining_correlation(problem.model, result)
+    if correlation <= UNRESOLVED:
+        return ""
+    return (
+        f"{len(result.best.points.Z)} inducing points are too few: residuals of neighbouring rows "
+        f"are correlated ({correlation:.2f}), so a part of f that varies fast was taken for noise. "
+        "Use LocalCorrection, which also predicts from the nearest training rows, or set a larger "
+        "n_inducing"
     )
 
 

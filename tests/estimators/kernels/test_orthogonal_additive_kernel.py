@@ -130,6 +130,10 @@ def test_it_is_learned_as_scikit_learn_learns_it(interacting):
     assert model.lower_bound_ > full.log_marginal_likelihood_value_ - 1.0
 
 
+# Main effects alone leave correlated residuals.
+@pytest.mark.filterwarnings(
+    "ignore:residuals of neighbouring:sklearn.exceptions.ConvergenceWarning"
+)
 def test_interactions_are_learned_where_they_are(interacting):
     X, f, y = interacting
     models = [
