@@ -323,6 +323,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
 
     # Whether rougher kernels replace the default RBF if they are better.
     _may_be_rough = False
+    # Whether a fit warns if its points are too few.
+    _warns_of_few_points = True
     # If the mean of f ranges over less than this, f looks constant.
     _visible_range = 0.2
     # Whether the fit left out copies of rows because they hid the noise.

@@ -200,6 +200,9 @@ def _responses(rng, X):
         if likelihood in DURATIONS and rng.rand() < 0.6:
             y, event = _censored(rng, y)
             kind = f"{kind}, {int(event.sum())} events"
+            if likelihood == "log-normal" and rng.rand() < 0.5:
+                y, event = _with_upper_limits(rng, y, event)
+                kind += f", {np.count_nonzero(event < 0)} upper limits"
     if rng.rand() < 0.3:
         is_count = likelihood in COUNTS
         if is_count or event is None or likelihood == "weibull":
@@ -218,12 +221,23 @@ def _censored(rng, y):
     return y, event.astype(rng.choice(["int64", "bool", "float64"]))
 
 
+def _with_upper_limits(rng, y, event):
+    """Return targets of which some that were observed become upper limits, but not all."""
+    seen = np.flatnonzero(event)
+    hidden = rng.choice(seen, rng.randint(len(seen)), replace=False)
+    y, event = y.copy(), event.astype("int64")
+    y[hidden] *= rng.uniform(1.0, 10.0, size=len(hidden))
+    event[hidden] = -1
+    return y, event
+
+
 def _observed(weight, event):
-    """Give a row whose duration was observed a positive weight."""
-    if event is None or np.ndim(weight) == 0 or (np.asarray(weight) * event).any():
+    """Give a row whose target was observed a positive weight."""
+    if event is None or np.ndim(weight) == 0:
         return weight
-    weight = np.array(weight)
-    weight[np.flatnonzero(event)[0]] = 1
+    weight, is_observed = np.array(weight), np.asarray(event) == 1
+    if not weight[is_observed].any():
+        weight[is_observed.argmax()] = 1
     return weight
 
 

@@ -26,9 +26,9 @@ OPTIMISM = 3.0
 class BFGSHessian:
     """Minus the Hessian of a function of P parameters, learned by damped BFGS updates.
 
-    ``matrix`` (P, P) stays positive definite (Powell 1978). It may leave out a part of the function
-    with known derivatives: `step` takes the curvature of that part, and `update` the slope without
-    it. `curvatures` (P,) is a guess of the curvature in each parameter.
+    ``matrix`` (P, P) stays positive definite up to rounding (Powell 1978). It may leave out a part
+    of the function with known derivatives: `step` takes the curvature of that part, and `update`
+    the slope without it. `curvatures` (P,) is a guess of the curvature in each parameter.
     """
 
     def __init__(self, curvatures):
@@ -72,13 +72,13 @@ class BFGSHessian:
 
     def update(self, step, fall):
         """Update the matrix from a step and the decrease of the slope over it, shape (P,) each."""
-        self._updates_needed -= 1
         new = float(step @ fall)
         expected = self.matrix @ step
         old = float(step @ expected)
         if old <= 0.0:
             # Beside a huge curvature, rounding has made the matrix indefinite along this step.
             return
+        self._updates_needed -= 1
         least = LEAST_CURVATURE_SHARE * old
         if new < least:
             share = (1.0 - LEAST_CURVATURE_SHARE) * old / (old - new)

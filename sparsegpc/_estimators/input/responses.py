@@ -108,14 +108,14 @@ def _checked_event(likelihood, event, n_samples):
     _refuse(
         ~np.isin(event, (-1.0, 0.0, 1.0)),
         event,
-        "event must be 0 or 1, or False or True, or -1",
+        "event must be 1, 0 or -1, or True or False",
         "give 1 if the target was observed, 0 if it is only a lower limit, -1 if it is only an "
         "upper limit",
     )
     _refuse(
         (event < 0.0) & (not likelihood.takes_upper_limits),
         event,
-        f"event must be 0 or 1, or False or True, for the likelihood {likelihood}",
+        f"event must be 1 or 0, or True or False, for the likelihood {likelihood}",
         "set likelihood='log-normal', which also takes -1, for targets that are upper limits",
     )
     return event

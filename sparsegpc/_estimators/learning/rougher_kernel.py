@@ -63,7 +63,7 @@ def _with_kernel(fitted, name, smooth, first):
     problem, before = fitted.problem, fitted.result.best
     rougher = problem.with_choice(kernel=name)
     longer = LONGER[name] / LONGER[first or "rbf"]
-    # About what as many points would gain for the kernel before.
+    # With the last term, about what more points would gain for the kernel before.
     needed = before.objective + problem.model.cost_per_row(before) * problem.model.total_weight
     try:
         other = _refitted(rougher, smooth, longer, len(before.points.Z), needed)

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.learning.faster_functions import missed_correlation, remaining_correlation
+from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._estimators.input.targets import centres, deviations
 from sparsegpc._estimators.input.validation import column_name
@@ -252,7 +253,9 @@ def _describe_too_few_points(problem, result):
 
     This is for fits that choose the number of points.
     """
-    if not problem.chooses_points:
+    cost = problem.model.cost_per_row(result.best)
+    is_open = problem.chooses_points and problem.estimator._warns_of_few_points
+    if not is_open or cost < NEGLIGIBLE_COST_PER_ROW:
         return ""
     correlation = remaining_correlation(problem.model, result)
     if correlation <= UNRESOLVED:

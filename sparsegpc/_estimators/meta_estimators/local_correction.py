@@ -192,6 +192,8 @@ class LocalCorrection(DelegatingEstimator):
                 params = {"sample_weight": sample_weight, **params}
             data = self._routed("fit", params)
             estimator = clone(self.estimator)
+            # Neighbours make up for points that are too few.
+            estimator._warns_of_few_points = False
             if getattr(estimator, "hyperparameters", None) == "auto":
                 # Neighbours correct a single posterior, also with few rows.
                 estimator.set_params(hyperparameters="best")

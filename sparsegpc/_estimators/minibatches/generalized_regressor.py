@@ -35,9 +35,10 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
     likelihood : str or ResponseLikelihood, default="auto"
         Distribution of the targets given f, as in :class:`SparseGPGeneralizedRegressor`:
         "negative-binomial", "poisson", "gamma", "weibull", "log-normal", or an instance. "auto"
-        is "weibull" with `event`, else "negative-binomial" if all targets are whole numbers, else
-        "gamma"; in a stream the first call of `partial_fit` decides. Bounds are not compared: give
-        the ``likelihood_`` that :class:`SparseGPGeneralizedRegressor` chooses for some of the rows.
+        is "log-normal" if some events are -1, else "weibull" with `event`, else "negative-binomial"
+        if all targets are whole numbers, else "gamma"; in a stream the first call of `partial_fit`
+        decides. Bounds are not compared: give the ``likelihood_`` that
+        :class:`SparseGPGeneralizedRegressor` chooses for some of the rows.
 
     Attributes
     ----------

@@ -159,8 +159,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
 
         Notes
         -----
-        For positive numbers, probabilities down to 1e-308 are accurate; for counts the error is
-        about 1e-12.
+        For positive numbers, probabilities down to 1e-308 are accurate; for counts, those below
+        about 1e-12 are rounding errors.
         """
         X = self._check_rows(X)
         limits = checked_thresholds(thresholds, len(X))
@@ -180,7 +180,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         exposure : float, array-like of shape (n_samples,) or None, default=None
             As in `predict`.
         event : array-like of shape (n_samples,) or None, default=None
-            As in `fit`. A censored row has the probability of a longer duration.
+            As in `fit`. A row with a lower limit has the probability of a larger number, and one
+            with an upper limit that of a smaller one.
 
         Returns
         -------

@@ -28,7 +28,7 @@ def further(model, result, n_points, *, max_iter=30, progress=None, **options):
 
 
 @pytest.mark.parametrize("n_functions", [1, 3])
-def test_an_evaluation_costs_no_more_than_with_fifty_thousand_rows(n_functions):
+def test_an_evaluation_with_fewer_points_costs_no_more_than_with_fifty_thousand_rows(n_functions):
     for n_rows in (1, 50, 1260, 2000, 49999, 50000, 10**7):
         n_points = affordable_points(n_rows, n_functions)
         cost = n_functions * n_rows * n_points**2

@@ -159,7 +159,8 @@ def test_a_part_of_very_many_rows_gets_more_points(monkeypatch):
     monkeypatch.setattr(
         problem, "affordable_points", lambda n_rows, n_functions, cost_rows: 10 * cost_rows
     )
-    monkeypatch.setattr(problem, "FULL_COST_ROWS", 1)
+    for name in ("FULL_COST_ROWS", "COMPARISON_COST_ROWS"):
+        monkeypatch.setattr(problem, name, 1)
     X, y = targets()
     model = SparseGPRegressor(optimize_inducing=False, **SIMPLE).fit(X, y)
     assert model.history_["n_inducing"][-1] == len(model.inducing_points_) == 20

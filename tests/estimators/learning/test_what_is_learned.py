@@ -57,7 +57,7 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(rng):
     """What is left is similar at neighbouring rows, although hardly any variance is unexplained."""
     X, f = season_and_trend(0.4, 1.0, 400)
     counts = rng.poisson(3.0 * np.exp(0.3 * f))
-    fitted = SparseGPGeneralizedRegressor(likelihood="poisson").fit(X, counts)
+    fitted = SparseGPGeneralizedRegressor("rbf", likelihood="poisson").fit(X, counts)
     assert np.corrcoef(np.log(fitted.predict(X)) - 0.12 * X[:, 0], f - 0.4 * X[:, 0])[0, 1] > 0.8
     assert fitted.history_["lower_bound"][-1] == fitted.lower_bound_
     X, f = season_and_trend(0.8, 1.0)

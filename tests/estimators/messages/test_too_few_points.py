@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import LocalCorrection, SparseGPRegressor
 from sparsegpc._estimators.learning import problem
+from sparsegpc.kernels import MainEffects
 
 QUICK = {"main_effects": False, "log_transform": False, "optimize_inducing": False}
 
@@ -41,8 +42,8 @@ def test_a_fast_function_is_reported_with_a_remedy_that_helps(few_points):
     (message,) = warnings_of(model, X[train], y[train])
     assert message.startswith("200 inducing points are too few: residuals of neighbouring rows")
     assert "LocalCorrection" in message
-    corrected = LocalCorrection(SparseGPRegressor(n_inducing=200, **QUICK))
-    corrected.fit(X[train], y[train])
+    corrected = LocalCorrection(SparseGPRegressor(**QUICK))
+    assert warnings_of(corrected, X[train], y[train]) == []
     errors = [np.std(each.predict(X[test]) - f[test]) for each in (model, corrected)]
     assert errors[1] < 0.6 * errors[0]
 
@@ -52,3 +53,13 @@ def test_enough_points_or_a_number_of_the_user_are_not_reported(few_points):
     assert warnings_of(SparseGPRegressor(**QUICK), X, y) == []
     X, y, _ = fast_and_slow(3000, 35.0)
     assert warnings_of(SparseGPRegressor(n_inducing=200, **QUICK), X, y) == []
+
+
+def test_points_that_explain_all_are_not_too_few():
+    """A kernel without interactions leaves correlated residuals, but needs no more points."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2.0, 2.0, (600, 2))
+    y = np.sin(X[:, 0]) + 0.15 * X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(600)
+    model = SparseGPRegressor(MainEffects([1.0, 1.0], [1.0, 1.0]))
+    assert not [text for text in warnings_of(model, X, y) if "too few" in text]
+    assert model.cost_per_row_ < 1e-4

@@ -71,7 +71,7 @@ def test_the_mean_of_a_noise_process_has_the_prior():
 @quiet
 def test_the_scale_of_student_t_noise_has_the_prior():
     X, y = wave(noise=0.3)
-    model = SparseGPRegressor(noise="student-t", **PLAIN).fit(X, y)
+    model = SparseGPRegressor("rbf", noise="student-t", **PLAIN).fit(X, y)
     deviation = 1.4826 * np.median(np.abs(y - np.median(y)))
     # Half the deviation for the scale, the root of the variance.
     of_scale = norm(np.log(0.1**0.5 * deviation), 1.0)
