@@ -152,6 +152,7 @@ def test_points_with_a_cost_are_paid_by_all_rows():
     assert paid.point_gains(X, y).min() >= 2.0 - 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:10 inducing points are too few")
 def test_a_part_of_very_many_rows_gets_more_points(monkeypatch):
     for module in (point_selection, problem):
         monkeypatch.setattr(module, "FIRST_POINTS", 10)
