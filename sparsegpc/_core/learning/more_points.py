@@ -22,8 +22,8 @@ FIRST_POINTS = 200
 # noise learning begins with the points that cost as much as EXACT_COST_ROWS rows, and kernels are
 # compared with those that cost as much as COMPARISON_COST_ROWS.
 FULL_COST_ROWS, PART_COST_ROWS = 50_000, 625_000
-EXACT_COST_ROWS, COMPARISON_COST_ROWS = 25_000, 12_500
-# If these are more than this fraction of the rows, all rows are points.
+EXACT_COST_ROWS, COMPARISON_COST_ROWS = 25_000, 6_250
+# If the most points are more than this fraction of the rows, all rows are points.
 NEARLY_ALL = 0.7
 # Costs, in nats a row, of the variance that the points leave unexplained. Above the first, points
 # are too few. Above the second, a few more are worth their time. Below the third, more would change
@@ -40,9 +40,8 @@ MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
 
 
 def affordable_points(n_rows, n_functions=1, cost_rows=FULL_COST_ROWS):
-    """Return M at which N M^2, for all functions together, is about that of `cost_rows` rows."""
-    n_points = max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
-    return max(n_points, n_rows) if n_points > NEARLY_ALL * n_rows else n_points
+    """Return M at which N M^2, for all functions together, is that of `cost_rows` rows."""
+    return max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
 
 
 def has_small_known_noise(model):

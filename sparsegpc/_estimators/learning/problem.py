@@ -13,6 +13,7 @@ from sparsegpc._core.learning.more_points import (
     EXACT_COST_ROWS,
     FIRST_POINTS,
     FULL_COST_ROWS,
+    NEARLY_ALL,
     PART_COST_ROWS,
     affordable_points,
     has_small_known_noise,
@@ -144,7 +145,10 @@ class Problem(NamedTuple):
     @property
     def most_points(self):
         """The most points that a fit uses by default."""
-        return self._affordable(PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS)
+        n_points = self._affordable(PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS)
+        n_rows = len(self.model.weight)
+        # A point at every row loses nothing.
+        return max(n_points, n_rows) if n_points > NEARLY_ALL * n_rows else n_points
 
     @property
     def default_points(self):

@@ -28,19 +28,12 @@ def further(model, result, n_points, *, max_iter=30, progress=None, **options):
 
 
 @pytest.mark.parametrize("n_functions", [1, 3])
-def test_an_evaluation_with_fewer_points_costs_no_more_than_with_fifty_thousand_rows(n_functions):
+def test_an_evaluation_costs_no_more_than_with_fifty_thousand_rows(n_functions):
     for n_rows in (1, 50, 1260, 2000, 49999, 50000, 10**7):
         n_points = affordable_points(n_rows, n_functions)
         cost = n_functions * n_rows * n_points**2
-        are_enough = n_points == 200 or n_points >= n_rows
-        assert are_enough or cost <= 50000 * 200**2 < cost * (1.0 + 1.0 / n_points) ** 2
+        assert n_points == 200 or cost <= 50000 * 200**2 < cost * (1.0 + 1.0 / n_points) ** 2
     assert [affordable_points(n) for n in (1259, 2000, 10000, 50000)] == [1260, 1000, 447, 200]
-
-
-def test_all_rows_are_points_if_nearly_as_many_are_affordable():
-    assert [affordable_points(n) for n in (1300, 1500, 1580, 1600)] == [1300, 1500, 1580, 1118]
-    # The budget is the same for several functions together.
-    assert [affordable_points(n, 3) for n in (1000, 1200)] == [1000, 745]
 
 
 def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():

@@ -109,6 +109,16 @@ def test_the_budget_is_shared_by_outputs(monkeypatch):
     assert len(two.inducing_points_) == pytest.approx(200 * np.sqrt(2000 / 1000), abs=1.0)
 
 
+@pytest.mark.parametrize(("n_affordable", "n_points"), [(170, 170), (250, 300)])
+def test_all_rows_are_points_if_nearly_as_many_are_affordable(n_affordable, n_points, monkeypatch):
+    for module in (point_selection, problem):
+        monkeypatch.setattr(module, "FIRST_POINTS", 100)
+    monkeypatch.setattr(problem, "affordable_points", lambda *numbers: n_affordable)
+    X, y = rough(300)
+    fitted = SparseGPRegressor(optimize_inducing=False, **SHORT).fit(X, y)
+    assert len(fitted.inducing_points_) == n_points
+
+
 def test_a_warm_start_keeps_the_points():
     X, y = rough(300)
     fitted = SparseGPRegressor(warm_start=True, **SIMPLE).fit(X, y)
