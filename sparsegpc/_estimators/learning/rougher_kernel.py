@@ -63,10 +63,12 @@ def _with_kernel(fitted, name, smooth, first):
     problem, before = fitted.problem, fitted.result.best
     rougher = problem.with_choice(kernel=name)
     longer = LONGER[name] / LONGER[first or "rbf"]
-    # With the last term, about what more points would gain for the kernel before.
-    needed = before.objective + problem.model.cost_per_row(before) * problem.model.total_weight
+    n_points, needed = len(before.points.Z), before.objective
+    if not has_more_points(problem, n_points):
+        # About what more points would gain for the kernel before.
+        needed += problem.model.cost_per_row(before) * problem.model.total_weight
     try:
-        other = _refitted(rougher, smooth, longer, len(before.points.Z), needed)
+        other = _refitted(rougher, smooth, longer, n_points, needed)
         is_better = other.best.objective > needed
         bound, without = (best.elbo + problem.offset for best in (other.best, before))
         problem.print_line(
