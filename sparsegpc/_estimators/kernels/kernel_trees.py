@@ -72,14 +72,16 @@ def split_white(kernel):
 
 
 def effect_summands(kernel, columns, factor=1.0):
-    """Yield the kernels of `ADDITIVE` among the summands of a kernel.
+    """Yield the summands of a kernel that are of `ADDITIVE` or of a single column.
 
     Each comes after its constant factor and before the array of columns that it sees.
     """
     if type(kernel) in ADDITIVE:
         yield factor, kernel, columns
     elif type(kernel) is Columns:
-        yield from effect_summands(kernel.kernel, columns[list(kernel.columns)], factor)
+        group = columns[list(kernel.columns)]
+        found = list(effect_summands(kernel.kernel, group, factor))
+        yield from found or ([(factor, kernel.kernel, group)] if len(group) == 1 else [])
     elif type(kernel) is sk.Sum:
         yield from effect_summands(kernel.k1, columns, factor)
         yield from effect_summands(kernel.k2, columns, factor)

@@ -10,7 +10,7 @@ from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import validated_rows
-from sparsegpc._estimators.kernels.kernel_trees import effect_summands
+from sparsegpc._estimators.kernels.kernel_trees import ADDITIVE, effect_summands
 from sparsegpc._estimators.predictions.effect_shares import shares_of_models
 from sparsegpc.kernels import MainEffects, OrthogonalAdditive
 
@@ -19,7 +19,7 @@ MOST_QUANTILES = 1000
 
 
 class ColumnEffects:
-    """Methods of estimators whose kernel contains `MainEffects` or `OrthogonalAdditive`."""
+    """Methods of estimators whose kernel has summands of single columns."""
 
     # Factors of the effects of each function. Those of a regressor have the units of y.
     _effect_scale = 1.0
@@ -27,13 +27,13 @@ class ColumnEffects:
     def effects(self, X, features=None, reference=None):
         """Return the posterior of the effects of single columns, at the values in the rows of X.
 
-        If the kernel is a sum with :class:`sparsegpc.kernels.MainEffects` or
-        :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands, f is a sum, too: each
-        column d contributes a function f_d of its own. The effects, and what interactions and other
-        summands contribute, add up to f minus its prior mean, with the learned hyperparameters:
-        effects are not averaged, unlike predictions from few rows (`hyperparameters`). Within a
-        :class:`sparsegpc.kernels.Columns` only its columns have effects; those of columns outside
-        all of these kernels are zero.
+        If the kernel is a sum with :class:`sparsegpc.kernels.MainEffects`,
+        :class:`sparsegpc.kernels.OrthogonalAdditive` or a :class:`sparsegpc.kernels.Columns` of a
+        single column among its summands, f is a sum, too: each column d contributes a function f_d
+        of its own. The effects, and what interactions and other summands contribute, add up to f
+        minus its prior mean, with the learned hyperparameters: effects are not averaged, unlike
+        predictions from few rows (`hyperparameters`). Within a `Columns` only its columns have
+        effects; those of columns outside all of these kernels are zero.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class ColumnEffects:
         Raises
         ------
         ValueError
-            If no kernel has one of the two among its summands, or `features` are not columns.
+            If no kernel has one of these among its summands, or `features` are not columns.
 
         Notes
         -----
@@ -205,7 +205,7 @@ def _kernels_of(models, n_features):
         raise ValueError(
             f"the kernel {models[0].kernel_} has no effects of single columns among its summands: "
             "fit with main_effects=True, which adds them if X has several columns, or with kernel "
-            "+ sparsegpc.kernels.MainEffects() or OrthogonalAdditive()"
+            "+ sparsegpc.kernels.MainEffects(), OrthogonalAdditive() or Columns(RBF(), [0])"
         )
     return found
 
@@ -226,7 +226,10 @@ def _kernels_by_column(kernel, n_features):
 
 
 def _single_effects(kernel, n_features):
-    """Yield the kernel of the effect of each column of a kernel of `ADDITIVE`."""
+    """Yield the kernel of the effect of each column of a kernel from `effect_summands`."""
+    if type(kernel) not in ADDITIVE:
+        yield kernel
+        return
     if type(kernel) is MainEffects:
         for variance, scale in zip(*kernel._by_column(n_features), strict=True):
             yield sk.ConstantKernel(variance) * sk.RBF(scale)

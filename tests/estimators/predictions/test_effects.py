@@ -24,6 +24,8 @@ KERNEL = 0.8 * RBF(1.5) + EFFECTS
 IN_GROUPS = Columns(
     RBF(1.5) + 0.5 * Columns(MainEffects([4.0, 0.8], [2.1, 0.7]), [1, 0]), [0, 2]
 ) + Columns(MainEffects(1.3, 1.3), [1])
+# The same effects by kernels of single columns.
+SINGLE = 0.4 * Columns(RBF(0.7), [0]) + Columns(1.3 * RBF(1.3), [1]) + 2.0 * Columns(RBF(2.1), [2])
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,10 @@ def exact_effect(kernel, d, X, y, noise, at, weights):
     return cross @ inverse @ y, covariance.diagonal()
 
 
-@pytest.mark.parametrize("kernel", [EFFECTS, KERNEL, DotProduct() + KERNEL, IN_GROUPS], ids=str)
+ADDED = [EFFECTS, KERNEL, DotProduct() + KERNEL, IN_GROUPS, SINGLE, RBF(1.5) + SINGLE]
+
+
+@pytest.mark.parametrize("kernel", ADDED, ids=str)
 def test_effects_with_a_point_at_each_row_are_exact(kernel, data):
     X, y = data
     model = fixed(kernel).fit(X, y, noise_variance=0.1)
