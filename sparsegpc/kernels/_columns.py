@@ -102,7 +102,7 @@ class Columns(Kernel):
             or len(np.unique(given)) < len(given)
             or not (0 <= given.min() <= given.max() < n_features)
         ):
-            names = "kernels do not know names; " if given.dtype.kind in "UO" else ""
+            names = "kernels do not know names; " if given.dtype.kind == "U" else ""
             raise ValueError(
                 f"kernel: Columns has columns={self.columns!r}, but they must be different numbers "
                 f"from 0 to {n_features - 1}: {names}give for example [0]"

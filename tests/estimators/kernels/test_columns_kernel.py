@@ -172,11 +172,17 @@ def test_a_category_gets_one_length_scale(rng):
     assert model.score(X, y) > 0.85
 
 
-@pytest.mark.parametrize("columns", [[0, 3], [-1], [0, 0], [], 1, [0.0], ["a"], [[0]], None])
+@pytest.mark.parametrize("columns", [[0, 3], [-1], [0, 0], [], 1, [0.0], [[0]], None])
 def test_columns_that_are_none_are_refused(columns, rng):
     X, y = additive(rng, 20)
     with pytest.raises(ValueError, match=r"Columns has columns=.*from 0 to 2: give for example"):
         SparseGPRegressor(Columns(RBF(1.0), columns)).fit(X, y)
+
+
+def test_names_of_columns_are_refused_with_the_reason(rng):
+    X, y = additive(rng, 20)
+    with pytest.raises(ValueError, match="from 0 to 2: kernels do not know names; give for"):
+        SparseGPRegressor(Columns(RBF(1.0), ["a"])).fit(X, y)
 
 
 def test_what_does_not_suit_the_group_is_refused(rng):
