@@ -182,8 +182,10 @@ class FewRows:
             return run.objective
         curvature = self._model.prior.curvature(end.theta) / scale
         slope = end.grad_theta / scale
-        _, gain = run.hessian.step(end.theta, slope, self._settings.bounds, np.inf, curvature)
-        return run.objective + scale * gain
+        arguments = end.theta, slope, self._settings.bounds, np.inf, curvature
+        # Rounding may have made the matrix singular.
+        step_and_gain = attempted(run.hessian.step, *arguments)
+        return run.objective if step_and_gain is None else run.objective + scale * step_and_gain[1]
 
     def _further(self, run, max_iter, to_beat=-np.inf):
         """Return the `Run` after at most `max_iter` further iterations."""

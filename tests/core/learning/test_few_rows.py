@@ -154,6 +154,9 @@ def test_a_quadratic_model_promises_its_maximum():
     newton = np.linalg.solve(run.hessian.matrix * scale, end.grad_theta)
     expected = end.objective + 0.5 * end.grad_theta @ newton
     assert few._expected_maximum(run) == pytest.approx(expected, rel=1e-9)
+    # A Hessian that is singular promises nothing.
+    run.hessian.matrix = np.zeros_like(run.hessian.matrix)
+    assert few._expected_maximum(run) == run.objective
 
 
 def test_a_first_start_on_the_same_hill_does_not_matter():
