@@ -99,10 +99,11 @@ def resolve_response(likelihood, y, event):
     Targets `y` are those of positive weight.
     """
     if isinstance(likelihood, str):
-        if likelihood == "auto":
-            durations = "log-normal" if np.any(np.asarray(event) == -1) else "weibull"
-            continuous = "gamma" if event is None else durations
-            is_counts = event is None and bool((y == np.floor(y)).all())
-            likelihood = "negative-binomial" if is_counts else continuous
+        if likelihood == "auto" and event is None:
+            are_counts = bool((y == np.floor(y)).all())
+            likelihood = "negative-binomial" if are_counts else "gamma"
+        elif likelihood == "auto":
+            has_upper_limits = np.any(np.asarray(event) == -1)
+            likelihood = "log-normal" if has_upper_limits else "weibull"
         return RESPONSES[likelihood]()
     return likelihood

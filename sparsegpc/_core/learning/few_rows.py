@@ -184,8 +184,8 @@ class FewRows:
         slope = end.grad_theta / scale
         arguments = end.theta, slope, self._settings.bounds, np.inf, curvature
         # Rounding may have made the matrix singular.
-        step_and_gain = attempted(run.hessian.step, *arguments)
-        return run.objective if step_and_gain is None else run.objective + scale * step_and_gain[1]
+        _, gain = attempted(run.hessian.step, *arguments) or (None, 0.0)
+        return run.objective + scale * gain
 
     def _further(self, run, max_iter, to_beat=-np.inf):
         """Return the `Run` after at most `max_iter` further iterations."""

@@ -224,38 +224,34 @@ class LogNormal(_Positive):
         return np.array([[-12.0, 3.0]])
 
     def _standardized(self, y, mean, variance):
-        """Return mean and variance of (f - log y) / sigma, and the signs of censored rows.
-
-        The signs are 1 for lower limits, -1 for upper limits, and 0 for observed targets.
-        """
-        sign = np.where(y["event"] == 0.0, 1.0, np.minimum(y["event"], 0.0))
-        return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2, sign
+        """Return mean and variance of (f - log y) / sigma."""
+        return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2
 
     def _expect_one(self, y, weight, mean, variance):
-        z, z_variance, sign = self._standardized(y, mean, variance)
+        z, z_variance = self._standardized(y, mean, variance)
         value = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2 + z_variance)
         slope, precision = -z, np.ones(len(z))
-        is_censored = sign != 0.0
-        side = sign[is_censored]
+        is_censored = y["event"] != 1.0
+        side = _side(y[is_censored])
         tail = expected_log_normal_cdf(side * z[is_censored], z_variance[is_censored])
         value[is_censored], slope[is_censored], precision[is_censored] = tail
         slope[is_censored] *= side
         return weight * value, weight * slope / self.shape, weight * precision / self.shape**2
 
     def params_gradient(self, y, weight, mean, variance):
-        z, z_variance, sign = self._standardized(y, mean[0], variance[0])
-        is_censored = sign != 0.0
+        z, z_variance = self._standardized(y, mean[0], variance[0])
+        is_censored = y["event"] != 1.0
         gradient = z**2 + z_variance - 1.0
-        z, z_variance = (sign * z)[is_censored], z_variance[is_censored]
+        z, z_variance = _side(y[is_censored]) * z[is_censored], z_variance[is_censored]
         _, slope, curvature = expected_log_normal_cdf(z, z_variance)
         # By Stein's lemma E[z g'(z)] = E[z] E[g'] + Var[z] E[g''].
         gradient[is_censored] = z_variance * curvature - z * slope
         return np.array([weight @ gradient])
 
     def log_density(self, y, f):
-        z, _, sign = self._standardized(y, f, 0.0)
+        z = (f - np.log(y["y"])) / self.shape
         observed = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2)
-        return np.where(sign == 0.0, observed, log_ndtr(sign * z))
+        return np.where(y["event"] == 1.0, observed, log_ndtr(_side(y) * z))
 
     def cdf(self, y, f):
         return ndtr((np.log(y["y"]) - f) / self.shape)
@@ -269,6 +265,11 @@ class LogNormal(_Positive):
     def saturated_log_density(self, y):
         observed = -np.log(y["y"]) - self.log_shape - 0.5 * LOG_2PI
         return np.where(y["event"] == 1.0, observed, 0.0)
+
+
+def _side(y):
+    """Return on which side of censored targets the numbers may be: 1 above, -1 below, (n,)."""
+    return np.where(y["event"] < 0.0, -1.0, 1.0)
 
 
 def _scaled(f, factors):

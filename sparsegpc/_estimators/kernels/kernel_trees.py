@@ -81,7 +81,9 @@ def effect_summands(kernel, columns, factor=1.0):
     elif type(kernel) is Columns:
         group = columns[list(kernel.columns)]
         found = list(effect_summands(kernel.kernel, group, factor))
-        yield from found or ([(factor, kernel.kernel, group)] if len(group) == 1 else [])
+        if not found and len(group) == 1:
+            found = [(factor, kernel.kernel, group)]
+        yield from found
     elif type(kernel) is sk.Sum:
         yield from effect_summands(kernel.k1, columns, factor)
         yield from effect_summands(kernel.k2, columns, factor)

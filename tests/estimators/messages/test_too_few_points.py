@@ -1,4 +1,4 @@
-"""A fit that cannot afford enough points for a fast function says so."""
+"""Fits warn if they cannot afford enough points for a function that varies fast."""
 
 import warnings
 

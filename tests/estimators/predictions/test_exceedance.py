@@ -17,7 +17,7 @@ from sparsegpc import (
 from sparsegpc.likelihoods import Gamma
 from tests.estimators import regression, responses
 from tests.estimators.noise.noise_cases import trumpet
-from tests.estimators.predictions.test_quantiles import QUICK, probability_below
+from tests.estimators.predictions.test_quantiles import QUICK, models_of_shapes, probability_below
 from tests.estimators.predictions.test_response_mixtures import averaged, expected, exposures
 from tests.estimators.regression import (
     LIGHT_TAILS,
@@ -83,11 +83,8 @@ def test_quantiles_are_exceeded_with_the_rest_of_their_probability():
 @quiet
 @pytest.mark.parametrize("n_outputs", [None, 1, 2])
 def test_shapes(n_outputs):
-    X, y = waves()
-    tail = () if n_outputs is None else (n_outputs,)
-    if n_outputs is not None:
-        y = np.repeat(y[:, None], n_outputs, axis=1)
-    for model in (regression.fixed_model().fit(X, y), model_of(noise="gp", **QUICK).fit(X, y)):
+    models, tail = models_of_shapes(n_outputs)
+    for model in models:
         several = model.predict_exceedance(regression.grid(), THRESHOLDS)
         assert several.shape == (16, *tail, 3)
         by_row = np.tile(THRESHOLDS, (16, 1))

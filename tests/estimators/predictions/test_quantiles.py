@@ -108,14 +108,22 @@ def test_draws_are_below_them_as_often_as_they_say(noise, average):
     assert np.abs(share - levels).max() < 5.0 * 0.5 / n**0.5
 
 
+def models_of_shapes(n_outputs):
+    """Return fitted models, and the last dimensions of their means; None means y of one dimension.
+
+    One has Gaussian predictions, the other mixtures.
+    """
+    X, y = waves()
+    if n_outputs is not None:
+        y = np.repeat(y[:, None], n_outputs, axis=1)
+    return (fixed_model().fit(X, y), model_of(noise="gp", **QUICK).fit(X, y)), y.shape[1:]
+
+
 @quiet
 @pytest.mark.parametrize("n_outputs", [None, 1, 2])
 def test_their_shapes(n_outputs):
-    X, y = waves()
-    tail = () if n_outputs is None else (n_outputs,)
-    if n_outputs is not None:
-        y = np.repeat(y[:, None], n_outputs, axis=1)
-    for model in (fixed_model().fit(X, y), model_of(noise="gp", **QUICK).fit(X, y)):
+    models, tail = models_of_shapes(n_outputs)
+    for model in models:
         several = model.predict_quantiles(grid(), LEVELS)
         assert several.shape == (16, *tail, 6)
         for k, level in enumerate(LEVELS):
