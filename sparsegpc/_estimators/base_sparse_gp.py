@@ -55,8 +55,9 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         2.5; "laplacian" for :class:`sparsegpc.kernels.Laplacian`. Their start values and bounds
         suit the spread of the data. None means "rbf"; :class:`SparseGPRegressor` and
         :class:`SparseGPGeneralizedRegressor` replace it by "matern32", "matern12" or "laplacian" if
-        that raises the bound and there is no `point_cost`. The free hyperparameters of an object
-        are learned within their bounds.
+        that raises the bound and there is no `point_cost`, and average predictions over those of
+        these kernels that the data hardly tell apart (`hyperparameters`). The free hyperparameters
+        of an object are learned within their bounds.
 
         ConstantKernel, RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, ExpSineSquared,
         DotProduct, :class:`sparsegpc.kernels.Laplacian`, :class:`sparsegpc.kernels.MainEffects`,

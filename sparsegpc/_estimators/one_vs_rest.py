@@ -35,6 +35,7 @@ LISTED = (
     "hyperparameter_draws_",
     "hyperparameter_weights_",
     "ess_",
+    "kernel_weights_",
 )
 
 

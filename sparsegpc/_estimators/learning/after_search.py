@@ -166,7 +166,8 @@ def with_all_rows(fitted):
     problem = problem._replace(model=problem.whole)
     bound, n_rows = result.best.elbo + problem.offset, len(problem.model.weight)
     problem.print_line(f"all {n_rows} rows: {len(result.best.points.Z)} points, bound {bound:.4f}")
-    return fitted._replace(problem=problem, result=result)
+    # Alternatives have the posterior of the part only.
+    return fitted._replace(problem=problem, result=result, alternatives=())
 
 
 def with_worthwhile_points(fitted):

@@ -1,6 +1,7 @@
-"""Draws of the hyperparameters, over which predictions are averaged."""
+"""Averages of predictions over draws of the hyperparameters, and over kernels."""
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
@@ -21,18 +22,22 @@ class HyperparameterDraws:
     hyperparameters : {"auto", "best", "average"}, default="auto"
         "best" predicts with the learned hyperparameters. "average" averages predictions over 16
         draws from their approximate posterior, which matters if few rows leave the hyperparameters
-        uncertain: :ref:`user guide <averaging>`. "auto" averages in :class:`SparseGPRegressor` with
+        uncertain: :ref:`user guide <averaging>`. "auto" does so in :class:`SparseGPRegressor` with
         at most 100 rows, counted by their weights, and in no other estimator. With P
-        hyperparameters averaging takes up to 4 P + 16 additional evaluations of the bound;
-        predictions take 16 times the time, and the model 16 times the memory. The inducing points,
-        the other attributes and methods such as `certificate` are those of the learned
-        hyperparameters.
+        hyperparameters it takes up to 4 P + 16 additional evaluations of the bound; predictions
+        take 16 times the time, and the model 16 times the memory.
+
+        Except with "best", regressors that choose among kernels (``kernel=None``) also average over
+        those that the data hardly tell apart: the best one, and others that are at least a
+        twentieth as probable. ``kernel_weights_`` names them; for each kernel, there are draws as
+        above, or what was learned. The inducing points, the other attributes and methods such as
+        `certificate` are those of the best kernel and its learned hyperparameters.
 
     Attributes
     ----------
     hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
-        The draws over which predictions are averaged: logarithms of the free hyperparameters of
-        `kernel_`, then the parameters of the noise or the likelihood, as they are learned: for
+        The draws with `kernel_` over which predictions are averaged: logarithms of its free
+        hyperparameters, then the parameters of the noise or the likelihood, as they are learned: for
         example the logarithm of a noise variance, or logarithms of the gaps between cut points. A
         single one, what was learned, if there is no average. Those of a kernel object are within
         its bounds; those of a kernel given by name may exceed the limits of the search if they have
@@ -41,8 +46,11 @@ class HyperparameterDraws:
         Weights of the draws in predictions; they sum to one.
     ess_ : float
         Effective number of draws by their importance weights. If it is below 4, all draws have the
-        same weight. 1 if there is no average, also if the bound can be computed at fewer than 4
-        draws.
+        same weight. 1 if there are no draws to average over, also if the bound can be computed at
+        fewer than 4 of them.
+    kernel_weights_ : dict of {str: float} or None
+        Weights, which sum to one, of the kernels over which predictions are averaged, by their
+        names; that of `kernel_` is the first. None if there is a single kernel.
     """
 
     hyperparameters: str = "auto"
@@ -54,10 +62,31 @@ class HyperparameterDraws:
 
     def _store(self, fitted):
         super()._store(fitted)
+        model, learns = fitted.problem.model, fitted.problem.learns
+        averages = learns and not fitted.stopped and self._averages(model.total_weight)
+        others = () if self.hyperparameters == "best" else fitted.alternatives
+        if not averages and not others:
+            return
+        fits = [(fitted, 0.0), *others]
+        log_weights = np.array([log_weight for _, log_weight in fits])
+        kernel_weights = np.exp(log_weights - logsumexp(log_weights))
+        rng = check_random_state(self.random_state)
+        draws = [self._draws(fit, averages, rng) for fit, _ in fits]
+        components = [
+            Component(kernel_weight * weight, *kept)
+            for kernel_weight, of_kernel in zip(kernel_weights, draws, strict=True)
+            for weight, kept in zip(of_kernel.weights, of_kernel.kept, strict=True)
+            if weight > 0
+        ]
+        self._keep_draws(draws[0], components)
+        if others:
+            names = [fit.problem.choice.kernel or "rbf" for fit, _ in fits]
+            self.kernel_weights_ = dict(zip(names, kernel_weights.tolist(), strict=True))
+
+    def _draws(self, fitted, averages, rng):
+        """Return the `Draws` of a `FittedProblem`: what was learned, unless the fit averages."""
         problem, result = fitted.problem, fitted.result
         model = problem.model
-        if not self._averages(model.total_weight) or not problem.learns or fitted.stopped:
-            return
 
         def keep(evaluation):
             if result.search_end is not None:
@@ -66,11 +95,10 @@ class HyperparameterDraws:
                 evaluation = model.solve(theta, result.best.points, states, wrt_theta=False)
             return [evaluation.posterior], self._observation_at(evaluation, model)
 
-        rng = check_random_state(self.random_state)
+        if not averages:
+            return single_draw(result.best.theta, keep(result.best))
         bounds = problem.hyperparameters.bounds
-        draws = draw_hyperparameters(model, result.optimum, bounds, _limits(problem), rng, keep)
-        parts = zip(draws.weights, draws.kept, strict=True)
-        self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
+        return draw_hyperparameters(model, result.optimum, bounds, _limits(problem), rng, keep)
 
     def _averages(self, total_weight):
         if self.hyperparameters == "auto":
@@ -83,7 +111,7 @@ class HyperparameterDraws:
 
     def _keep_draws(self, draws, components):
         self.hyperparameter_draws_, self.hyperparameter_weights_ = draws.theta, draws.weights
-        self.ess_, self._mixture = draws.ess, components
+        self.ess_, self._mixture, self.kernel_weights_ = draws.ess, components, None
 
 
 def _limits(problem):

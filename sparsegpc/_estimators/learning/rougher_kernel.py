@@ -5,6 +5,9 @@ distances. Where the targets vary less smoothly, it takes fast variation for noi
 certain of f. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that
 kernel, and then rougher ones are tried. All have the same parameters, so there is no penalty, but
 rougher functions need more points, so the comparison uses more.
+
+A few rows often do not tell these kernels apart, and the smoothest is then too certain. So the fits
+with other kernels are kept beside the best one if the data make them nearly as probable.
 """
 
 from functools import partial
@@ -26,6 +29,9 @@ from sparsegpc._estimators.learning.point_selection import (
 )
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
+# Kernels that reach less than the best one by at most so many nats, a factor of 20 in probability,
+# are kept beside it.
+NEARLY_EQUAL = 3.0
 # Length scales of each kernel that suit the same function, in units of those of the RBF.
 LONGER = {"rbf": 1.0, "matern32": 1.6, "matern12": 2.0, "laplacian": 6.0}
 
@@ -33,9 +39,9 @@ LONGER = {"rbf": 1.0, "matern32": 1.6, "matern12": 2.0, "laplacian": 6.0}
 def with_rougher_kernel(fitted):
     """Return the `FittedProblem` with a rougher kernel if that is better, else the given one.
 
-    Kernels of increasing roughness are tried until none of the same roughness is better, if the
-    default kernel was learned by an estimator that may replace it. They need more points, so they
-    are not tried if these have a cost.
+    Kernels of increasing roughness are tried until none of the same roughness is nearly as good, if
+    the default kernel was learned by an estimator that may replace it. They need more points, so
+    they are not tried if these have a cost.
     """
     problem, smooth = fitted.problem, fitted.result
     estimator = problem.estimator
@@ -46,11 +52,11 @@ def with_rougher_kernel(fitted):
     # A warm start may have begun with a rougher kernel.
     n_done = next((k + 1 for k, names in enumerate(ROUGHER) if first in names), 0)
     for names in ROUGHER[n_done:]:
-        before = fitted.problem.choice.kernel
         # Of a single column the last two kernels are the same.
         for name in names[: len(problem.spread.deviations)]:
             fitted = fitted.then(partial(_with_kernel, name=name, smooth=smooth, first=first))
-        if fitted.problem.choice.kernel == before:
+        fits = fitted, *(other for other, _ in fitted.alternatives)
+        if not any(fit.problem.choice.kernel in names for fit in fits):
             break
     return fitted
 
@@ -58,29 +64,43 @@ def with_rougher_kernel(fitted):
 def _with_kernel(fitted, name, smooth, first):
     """Return the `FittedProblem` with the kernel `name` if that is better, else the given one.
 
-    The search begins at `smooth`, the `FitResult` with the kernel `first`.
+    The search begins at `smooth`, the `FitResult` with the kernel `first`. The other fit is an
+    alternative if it is nearly as good.
     """
     problem, before = fitted.problem, fitted.result.best
     rougher = problem.with_choice(kernel=name)
     longer = LONGER[name] / LONGER[first or "rbf"]
-    n_points, needed = len(before.points.Z), before.objective
+    n_points, evidence = len(before.points.Z), before.objective
     if not has_more_points(problem, n_points):
         # About what more points would gain for the kernel before.
-        needed += problem.model.cost_per_row(before) * problem.model.total_weight
+        evidence += problem.model.cost_per_row(before) * problem.model.total_weight
     try:
-        other = _refitted(rougher, smooth, longer, n_points, needed)
-        is_better = other.best.objective > needed
+        other = _refitted(rougher, smooth, longer, n_points, evidence - NEARLY_EQUAL)
+        gain = other.best.objective - evidence
+        is_near = gain > -NEARLY_EQUAL
+        outcome = "kept" if gain > 0.0 else "nearly as good" if is_near else "left out"
         bound, without = (best.elbo + problem.offset for best in (other.best, before))
-        problem.print_line(
-            f"{name}: bound {bound:.4f}, without it {without:.4f}: "
-            f"{'kept' if is_better else 'left out'}"
-        )
-        if is_better:
-            return _continued(rougher, other)
+        problem.print_line(f"{name}: bound {bound:.4f}, without it {without:.4f}: {outcome}")
+        if gain > 0.0:
+            better = _continued(rougher, other)
+            gain = better.result.best.objective - evidence
+            fits = [(fitted, 0.0), *fitted.alternatives]
+            return _with_alternatives(better, [(fit, weight - gain) for fit, weight in fits])
+        fits = *fitted.alternatives, (FittedProblem(rougher, other), gain)
+        return _with_alternatives(fitted, fits).evaluated_last()
     except LinAlgError:
         # What was learned remains.
         pass
     return fitted.evaluated_last()
+
+
+def _with_alternatives(fitted, fits):
+    """Return a `FittedProblem` with those of other `fits` that are nearly as good.
+
+    `fits` holds pairs of a `FittedProblem` and its log weight.
+    """
+    near = [(fit._replace(alternatives=()), w) for fit, w in fits if w > -NEARLY_EQUAL]
+    return fitted._replace(alternatives=tuple(near))
 
 
 def _refitted(rougher, smooth, longer, n_points, needed):

@@ -21,7 +21,9 @@ class FittedProblem(NamedTuple):
     whether a faster function was looked for. At the end of a whole fit ``compared_bounds`` are
     those of the `Decision`, and ``n_left_out`` is the number of copies of rows that were left out,
     counted by their weights; ``choice_weight`` is the number of rows, counted in the same way, from
-    which a fit last made all choices of the model, 0 if none has.
+    which a fit last made all choices of the model, 0 if none has. ``alternatives`` are fits with
+    other kernels that the data hardly tell from this one: pairs of a `FittedProblem` and its log
+    weight, that of this fit being zero.
     """
 
     problem: Problem
@@ -31,6 +33,7 @@ class FittedProblem(NamedTuple):
     compared_bounds: dict | None = None
     n_left_out: float = 0.0
     choice_weight: float = 0.0
+    alternatives: tuple = ()
 
     @property
     def stopped(self):

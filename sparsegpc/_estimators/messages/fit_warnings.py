@@ -110,7 +110,8 @@ def copy_warnings(n_copies):
     text = (
         f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
         "them the targets look free of noise, so each row was counted at most once. Drop copies of "
-        "records before fitting; if the targets are exact, give them a fixed small noise"
+        "records before fitting (a weight of k also stands for k copies); if the targets are exact, "
+        "give them a fixed small noise"
     )
     return [FitWarning(UserWarning, text)]
 

@@ -81,8 +81,9 @@ def test_f_is_found_under_a_heavy_tail():
 @pytest.mark.parametrize("name", ["gamma", "log-normal"])
 def test_the_chosen_likelihood_is_learned_as_if_it_was_given(name):
     X, y = targets(name, 200)
-    calls = []
-    auto, given = model_of(callback=calls.append).fit(X, y), model_of(likelihood=name).fit(X, y)
+    calls, best = [], {"hyperparameters": "best"}
+    auto = model_of(callback=calls.append, **best).fit(X, y)
+    given = model_of(likelihood=name, **best).fit(X, y)
     assert auto.lower_bound_ == pytest.approx(given.lower_bound_, abs=1e-2)
     assert_allclose(auto.predict(X), given.predict(X), rtol=1e-2)
     assert auto.history_["lower_bound"][-1] == calls[-1].lower_bound == auto.lower_bound_
