@@ -28,6 +28,7 @@ from sparsegpc._estimators.messages.fit_warnings import (
     copy_warnings,
     emit_warnings,
     fit_warnings,
+    repeated_rows_warnings,
     weight_warnings,
 )
 from sparsegpc._estimators.messages.progress import evaluation_progress
@@ -365,6 +366,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             check_auto(self)
             with single_threaded_blas():
                 found_warnings = self._learn_rows(rows, progress, context)
+            if not self._without_copies:
+                found_warnings = repeated_rows_warnings(rows) + found_warnings
             emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 

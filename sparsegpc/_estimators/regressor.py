@@ -14,7 +14,11 @@ from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
-from sparsegpc._estimators.messages.fit_warnings import outlier_warnings, repetition_warnings
+from sparsegpc._estimators.messages.fit_warnings import (
+    outlier_warnings,
+    repetition_warnings,
+    skewness_warnings,
+)
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
@@ -231,12 +235,17 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
         self._normalized = self.normalize_y
         found = self._keep(fitted)
+        learned = self._rows_as_learned(targets)
+        skewed = []
+        if fitted.problem.learns and self._noise is not None:
+            y = self._y_centre[:, None] + self._y_scale[:, None] * learned.y
+            skewed = skewness_warnings(y, learned.weight, self.lower_bound_)
         if builder.has_outliers:
-            rows = targets.without_copies() if fitted.n_left_out else targets
-            found += repetition_warnings(rows.y, rows.weight)
-        elif self.noise_variance_ is not None and fitted.problem.learns:
+            return found + skewed + repetition_warnings(learned.y, learned.weight)
+        if fitted.problem.learns and self.noise_variance_ is not None and not skewed:
+            # Of skewed targets, the largest are no outliers.
             found += outlier_warnings(fitted)
-        return found
+        return found + skewed
 
     def _observation_at(self, evaluation, model):
         return self._plan.learned(evaluation)

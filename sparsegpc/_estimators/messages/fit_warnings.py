@@ -7,9 +7,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.learning.faster_functions import missed_correlation, remaining_correlation
 from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW
-from sparsegpc._core.rows.sources import spaced_rows, take_rows
+from sparsegpc._core.rows.merged_rows import merge_rows
+from sparsegpc._core.rows.sources import RowSource, spaced_rows, take_rows
 from sparsegpc._estimators.input.targets import centres, deviations
-from sparsegpc._estimators.input.validation import column_name
+from sparsegpc._estimators.input.validation import PresentRows, column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # Warn if one column varies this many times more than the others, with a common length scale.
@@ -29,6 +30,12 @@ RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
 # A fit warns if the correlation of deviations at neighbouring rows is larger than the first; if it
 # has as many points as it can afford, than the second.
 CORRELATED, UNRESOLVED = 0.3, 0.2
+# Positive targets are skewed if a log-normal distribution describes them by so many nats better.
+SKEWED = 10.0
+# Rows look like copies of records if more than the fraction COPIED of them repeat others, a column
+# has different values in most of the others, and at most the fraction DISAGREEING of repeated
+# columns has another target.
+COPIED, DISAGREEING = 0.1, 0.1
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
 # What is learned from half or twice as many copies of the same rows differs little.
@@ -103,6 +110,30 @@ def weight_warnings(sample_weight):
     return [FitWarning(UserWarning, text)]
 
 
+def repeated_rows_warnings(rows):
+    """Return a list with a `FitWarning` if many of the user's rows look like copies.
+
+    Equal labels and counts are common, so all of them count. `rows` is what `_checked_rows`
+    returns; the `Targets` of regressors were merged, and copies among them hide the noise.
+    """
+    if not isinstance(rows, PresentRows) or isinstance(rows.X, RowSource):
+        return []
+    merged = merge_rows(rows.X, rows.weight, targets=rows.y)
+    n_rows, n_distinct = len(rows.X), len(merged.X)
+    n_copies = n_rows - n_distinct
+    n_disagreeing = int((merged.X[1:] == merged.X[:-1]).all(axis=1).sum())
+    if n_copies <= COPIED * n_rows or n_disagreeing > DISAGREEING * n_copies:
+        return []
+    if all(len(np.unique(column)) < 0.5 * n_distinct for column in merged.X.T):
+        return []
+    text = (
+        f"{n_copies} of {n_rows} rows repeat others, targets included, and each of them counts as "
+        "new evidence. If they are copies of records, as from upsampling, drop them before "
+        "fitting: otherwise probabilities and error bars are too certain"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
 def copy_warnings(n_copies):
     """Return a list with a `FitWarning` that copies were left out, empty if there were none."""
     if n_copies == 0.0:
@@ -131,6 +162,33 @@ def zero_count_warnings(y, weight):
         "each unit with 95 % confidence"
     )
     return [FitWarning(UserWarning, text)]
+
+
+def skewness_warnings(y, weight, bound):
+    """Return a list with a `FitWarning` if positive targets are too skewed for Gaussian noise.
+
+    This is so if a log-normal distribution that does not depend on X describes the targets y
+    (n_outputs, N) of weights (N,) better than the model, whose lower bound is given.
+    """
+    if not ((y > 0.0).all() and np.ptp(y, axis=1).all()):
+        return []
+    log_y = np.log(y)
+    log_normal = _normal_log_likelihood(log_y, weight) - float((log_y @ weight).sum())
+    gain = log_normal - max(bound, _normal_log_likelihood(y, weight))
+    if not gain > SKEWED:
+        return []
+    text = (
+        "the targets are positive and skewed: a log-normal distribution that does not depend on X "
+        f"describes them better than this model, by {gain:.0f} nats. Use "
+        "SparseGPGeneralizedRegressor, or learn the logarithms of the targets"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def _normal_log_likelihood(y, weight):
+    """Return the largest log-likelihood of normal distributions of outputs (n_outputs, N)."""
+    spread = deviations(y, weight, y @ weight / weight.sum())
+    return -float(weight.sum() * (np.log(spread) + 0.5 * np.log(2.0 * np.pi) + 0.5).sum())
 
 
 def outlier_warnings(fitted):
