@@ -419,11 +419,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         self.log_scales_ = (
             np.full(n_columns, np.inf) if transform is None else transform.scales(n_columns)
         )
-        self.inducing_points_ = problem.untransformed(best.points)
-        indices = best.points.indices
-        self.inducing_indices_ = (
-            None if indices is None else problem.places[problem.rows.first[indices]]
-        )
+        self.inducing_points_ = problem.rows.user_columns(best.points, transform)
+        self.inducing_indices_ = problem.rows.user_indices(best.points)
         self.inducing_moved_ = result.has_moved
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end

@@ -259,7 +259,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
 
     def _describe_mismatch(self, problem, constant):
         variance, remedy = self._target_variance, "set normalize_y=True"
-        return describe_mismatch(problem.kernel, problem.rows.X, variance, remedy, constant)
+        return describe_mismatch(problem.kernel, problem.rows.merged.X, variance, remedy, constant)
 
     def _limit_meaning(self, problem, name, side, best):
         return problem.plan.limit_meaning(name, side)

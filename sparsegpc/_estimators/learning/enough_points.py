@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.default_points import FIRST_POINTS
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.single_start import FitResult, Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import function_starts
@@ -182,7 +182,7 @@ def _enough_points(problem, theta, best):
     more than what an addition to the model must gain, and than the certificate allows.
     """
     estimator, model = problem.estimator, problem.model
-    n_most = min(problem.most_points, estimator.max_inducing, len(model.weight))
+    n_most = min(problem.default_points.most, estimator.max_inducing, len(model.weight))
     n_points = min(max(FIRST_POINTS, len(best.points.Z)), n_most)
     tol = estimator.certificate_tol * model.total_weight
     needed = best.objective + max(problem.needed_gain, tol)

@@ -76,7 +76,7 @@ def _first_problem(builder, choice, allows_transform):
     problem = builder.build(choice._replace(main_effects=False))
     if not (is_demanded or is_open):
         return problem, None
-    rows = problem.rows
+    rows = problem.rows.merged
     transform = find_log_transform(rows.X, rows.weight, problem.spread.varies)
     if transform is None or is_open:
         return problem, transform

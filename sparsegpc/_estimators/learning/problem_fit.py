@@ -23,7 +23,7 @@ def fit_problem(problem, selector, starts):
     hyperparameters, settings = problem.hyperparameters, problem.settings
     if problem.moves_points:
         try:
-            problem.check_points_may_move()
+            check_points_may_move(problem)
         except NotImplementedError as error:
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
     values, restarts = [hyperparameters.theta], []
@@ -52,6 +52,13 @@ def evaluate_problem(problem, selector, theta, states=None):
     """
     settings = problem.settings._replace(max_iter=0, max_reselections=0, report=None)
     return fit_from(problem.model, Start(theta, states), selector, settings).best
+
+
+def check_points_may_move(problem):
+    """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""
+    kernel, X = problem.hyperparameters.kernel, problem.model.X
+    _, pullback = kernel.evaluate(np.zeros(kernel.n_params), X[:1], X[:1])
+    pullback(np.ones((1, 1)), wrt_Z=True)
 
 
 def _starts_on_all_rows(problem, values):

@@ -120,9 +120,9 @@ def _selector(rougher, n_points):
     if estimator.n_inducing == "auto":
         n_points = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
     elif has_more_points(rougher, n_points):
-        n_points = rougher.most_points
+        n_points = rougher.default_points.most
     elif rougher.chooses_points:
-        n_points = rougher.points_for_comparison
+        n_points = rougher.default_points.for_comparison
     selector = selector_in_use(rougher, n_points)
     return None if isinstance(selector, FixedSelector) else selector
 

@@ -1,4 +1,4 @@
-"""Learning goes on with more points: how many there are, and what the continued fit reaches."""
+"""Learning goes on with more points: what the continued fit reaches."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from numpy.testing import assert_array_equal
 
 from sparsegpc._core.learning import curvature, growing_subsets, more_points
 from sparsegpc._core.learning.more_points import (
-    affordable_points,
     are_too_few,
     fit_moved,
     fit_with_more_points,
@@ -25,15 +24,6 @@ def further(model, result, n_points, *, max_iter=30, progress=None, **options):
     selector = PivotedSelector("argmax", n_points)
     settings = settings_of(BOUNDS, max_iter, 4, progress, **options)
     return fit_with_more_points(model, result, selector, settings)
-
-
-@pytest.mark.parametrize("n_functions", [1, 3])
-def test_an_evaluation_costs_no_more_than_with_fifty_thousand_rows(n_functions):
-    for n_rows in (1, 50, 1260, 2000, 49999, 50000, 10**7):
-        n_points = affordable_points(n_rows, n_functions)
-        cost = n_functions * n_rows * n_points**2
-        assert n_points == 200 or cost <= 50000 * 200**2 < cost * (1.0 + 1.0 / n_points) ** 2
-    assert [affordable_points(n) for n in (1259, 2000, 10000, 50000)] == [1260, 1000, 447, 200]
 
 
 def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():

@@ -15,8 +15,8 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._core.learning import growing_subsets, more_points
-from sparsegpc._estimators.learning import after_search, missed_functions, point_selection, problem
+from sparsegpc._core.learning import default_points, growing_subsets
+from sparsegpc._estimators.learning import after_search, missed_functions, point_selection
 from tests.estimators.simple_kernel import SIMPLE
 
 
@@ -74,8 +74,8 @@ def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, most, rng, mon
     monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 800)
     monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 200)
     monkeypatch.setattr(growing_subsets, "FEWEST_POINTS", 10)
-    monkeypatch.setattr(problem, "FULL_COST_ROWS", 8000)
-    for module in (more_points, point_selection, problem):
+    monkeypatch.setattr(default_points, "FULL_COST_ROWS", 8000)
+    for module in (default_points, point_selection):
         monkeypatch.setattr(module, "FIRST_POINTS", 50)
     X = rng.uniform(0.0, 10.0, (801, 1))
     f = 0.5 * X[:, 0] + 0.3 * np.sin(0.2 * np.pi * n_periods * X[:, 0])
