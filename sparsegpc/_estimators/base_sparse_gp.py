@@ -460,10 +460,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         """Return the attribute `prior_mean_` from the prior means of the functions, shape (K,)."""
         return float(means[0]) if len(means) == 1 else means
 
-    def _limit_meaning(self, problem, name, side, best):
-        """Return what a hyperparameter of a `Problem` at its limit implies, for a warning.
+    def _limit_meaning(self, entry, side, best):
+        """Return what it implies that a search ended where an `Entry` is at its limit.
 
-        Empty if unknown; None suppresses the warning.
+        It is a text for a warning, empty if unknown; None suppresses the warning. `best` is the
+        `Evaluation` at the end of the search.
         """
         return ""
 

@@ -16,9 +16,11 @@ def lengths_by_column(hyperparameters, spread):
     """
     found = {}
     for k, entry in enumerate(hyperparameters.entries):
+        if not entry.is_length_scale or entry.effect:
+            continue
         is_only = entry.column == "all" and len(spread.varies) == 1
         column = 0 if is_only else entry.column
-        if isinstance(column, int) and spread.varies[column] and not entry.effect:
+        if isinstance(column, int) and spread.varies[column]:
             found.setdefault(column, []).append(k)
     return found
 
@@ -41,7 +43,7 @@ def effect_lengths(hyperparameters):
     return {
         k: entry.column
         for k, entry in enumerate(hyperparameters.entries)
-        if entry.effect is MainEffects and isinstance(entry.column, int)
+        if entry.is_length_scale and entry.effect is MainEffects and isinstance(entry.column, int)
     }
 
 
@@ -80,8 +82,9 @@ def typical_lengths(hyperparameters, spread):
     It is a typical distance of two rows in the columns that share the length scale, and for the
     main effect of a column its unit.
     """
-    lengths = [k for k, column in enumerate(hyperparameters.columns) if column is not None]
-    entries = [hyperparameters.entries[k] for k in lengths]
+    entries = hyperparameters.entries
+    lengths = [k for k, entry in enumerate(entries) if entry.is_length_scale]
+    entries = [entries[k] for k in lengths]
     joint = spread.joint_scale
     typical = [_typical_length(entry.column, spread, joint) for entry in entries]
     alone = [entry.effect is not None for entry in entries]

@@ -126,7 +126,9 @@ class MainEffectStarts:
         those in `lengths` (P,).
         """
         effects = lengths[self._effects].copy()
-        are_variances = [column is None for column in self._hyperparameters.columns[self._effects]]
+        are_variances = [
+            entry.is_variance for entry in self._hyperparameters.entries[self._effects]
+        ]
         effects[are_variances] = np.log(share * self._variance / len(self._spread.deviations))
         theta = np.concatenate([interaction, effects, self._likelihood])
         return np.clip(theta, *self._hyperparameters.bounds.T)

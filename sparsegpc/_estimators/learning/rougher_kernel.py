@@ -92,7 +92,7 @@ def _refitted(rougher, smooth, longer, n_points, needed):
     """
     hyperparameters, theta = rougher.hyperparameters, smooth.best.theta.copy()
     for k, entry in enumerate(hyperparameters.entries):
-        if entry.column is not None and entry.effect is None:
+        if entry.is_length_scale and entry.effect is None:
             theta[k] += np.log(longer)
     theta = np.clip(theta, *hyperparameters.bounds.T)
     hessian = smooth.hessian or typical_hessian(rougher.model, len(theta))

@@ -35,7 +35,7 @@ def _free_of_noise(fitted):
     return {
         entries[k].name
         for k, side in (*problem.hyperparameters.at_limits(best), *_near_limits(problem, best))
-        if meaning(problem, entries[k].name, side, best) == FREE_OF_NOISE
+        if meaning(entries[k], side, best) == FREE_OF_NOISE
     }
 
 

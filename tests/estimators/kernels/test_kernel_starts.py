@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc._core.models.similar_groups import SimilarGroup
+from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.initialization import (
     NEARLY_LINEAR,
     function_starts,
@@ -166,7 +167,7 @@ def test_starts_of_data_that_do_not_vary_are_finite(kernel):
 
 def test_further_parameters_keep_their_start_in_every_start(rng):
     adapted = adapt_kernel(ConstantKernel(2.0) * RBF(SCALES), D)
-    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), ["noise"])
+    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), [Entry("noise")])
     spread = measure_spread(rows(rng, 20), np.ones(20))
     own, extended = start_values(adapted, spread), start_values(more, spread)
     assert len(own) == len(extended) > 1
