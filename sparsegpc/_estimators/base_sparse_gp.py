@@ -30,7 +30,7 @@ from sparsegpc._estimators.messages.fit_warnings import (
     fit_warnings,
     weight_warnings,
 )
-from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.messages.reporting import evaluation_progress
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 from sparsegpc._estimators.predictions.latent import LatentPredictions

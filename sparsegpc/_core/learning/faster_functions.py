@@ -13,13 +13,12 @@ well. The deviations then depend linearly on the columns.
 import numpy as np
 
 from sparsegpc._core.learning.fit import finished
-from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
 from sparsegpc._core.learning.more_points import (
     HIGH_COST_PER_ROW,
     LEAST_CORRELATION,
     NEGLIGIBLE_COST_PER_ROW,
 )
-from sparsegpc._core.learning.single_start import Run, Start, continue_run, fit_from
+from sparsegpc._core.learning.single_start import MANY_ROWS, Run, Start, continue_run, fit_from
 from sparsegpc._core.models.linear_deviations import linear_deviations
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.models.similar_groups import similar_group
@@ -29,7 +28,7 @@ from sparsegpc._core.numerics.linalg import attempted
 LEAST_GROUP_CORRELATION = 0.08
 # A linear function of more columns is not looked for, as this would take longer than an evaluation.
 MOST_COLUMNS = 300
-# With `FEWEST_FOR_SUBSETS` rows or more, this many tell from which start to continue.
+# Of many rows, this many tell from which start to continue.
 RANKING_ROWS = 2000
 
 
@@ -87,7 +86,7 @@ def missed_slope_variance(model, result):
 def fit_faster(model, result, thetas, selector, settings):
     """Fit from `thetas`, of shape (P,) each, as well, and return the better `FitResult`."""
     best = result
-    if len(model.weight) >= FEWEST_FOR_SUBSETS:
+    if len(model.weight) >= MANY_ROWS:
         starts = _found_in_part(model, result, thetas, selector, settings)
     else:
         starts = [Start.typical(model, theta) for theta in thetas]

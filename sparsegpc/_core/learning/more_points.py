@@ -5,7 +5,7 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
 from sparsegpc._core.models.neighbour_correlation import neighbour_correlation

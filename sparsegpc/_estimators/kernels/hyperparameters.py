@@ -5,11 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.kernels.algebra import FreeKernel
+from sparsegpc._core.learning.maximization import AT_BOUND
 
 # The mean variance of f at this many rows stands for that at all rows.
 SOME_ROWS = 100
-# A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
-AT_BOUND = 1e-3
 
 
 # What an entry of theta may be. The offset is that of a DotProduct.

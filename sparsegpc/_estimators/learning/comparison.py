@@ -17,9 +17,9 @@ from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
-# DECIDING_ROWS decide; from MANY_ROWS on it is a DECIDING_SHARE of them, but at most
+# DECIDING_ROWS decide; of VERY_MANY_ROWS or more, it is a DECIDING_SHARE of them, but at most
 # MOST_DECIDING_ROWS. With ``n_inducing="auto"`` these fits have at most MOST_POINTS.
-DECIDING_ROWS, MANY_ROWS, MOST_POINTS = 2000, 100_000, 200
+DECIDING_ROWS, VERY_MANY_ROWS, MOST_POINTS = 2000, 100_000, 200
 DECIDING_SHARE, MOST_DECIDING_ROWS = 0.2, 100_000
 # Where an addition helps, FIRST_ITERATIONS iterations show it by a gain of FIRST_GAIN nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
@@ -102,7 +102,7 @@ def _n_deciding(problem):
     if problem.learns_from_part:
         return n_rows
     share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
-    return DECIDING_ROWS if n_rows < MANY_ROWS else share
+    return DECIDING_ROWS if n_rows < VERY_MANY_ROWS else share
 
 
 def better_candidate(other, best, name, needed):
@@ -112,12 +112,13 @@ def better_candidate(other, best, name, needed):
     """
     gain, part = other.end.objective - best.end.objective, best.part_fit.problem
     bound, without = (each.end.elbo + each.part_fit.problem.offset for each in (other, best))
-    part.print_line(
+    is_better = gain > needed
+    comparison = (
         f"{name}: {len(part.model.weight)} rows, bound {bound:.4f} with them, "
-        f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "
-        f"{'kept' if gain > needed else 'left out'}"
+        f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed"
     )
-    return other if gain > needed else best
+    part.print_verdict(comparison, is_better)
+    return other if is_better else best
 
 
 def best_run(problem, starts, needed):

@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, shortened
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.single_start import MANY_ROWS, Start
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
@@ -95,7 +94,7 @@ def _starts(varying, fitted):
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
-    has_subsets = len(varying.model.weight) >= FEWEST_FOR_SUBSETS
+    has_subsets = len(varying.model.weight) >= MANY_ROWS
     return StartOptions(values, None if has_subsets else best.points)
 
 

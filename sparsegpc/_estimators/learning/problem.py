@@ -17,7 +17,7 @@ from sparsegpc._estimators.kernels.initialization import shorter_lengths, weak_p
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.point_selection import first_points
-from sparsegpc._estimators.messages.progress import print_line
+from sparsegpc._estimators.messages.reporting import print_line
 
 
 class RowsToLearn(NamedTuple):
@@ -175,6 +175,10 @@ class Problem(NamedTuple):
         """Print a line about the fit if the estimator is verbose."""
         if self.estimator.verbose:
             print_line(type(self.estimator).__name__, text, self.progress.label)
+
+    def print_verdict(self, comparison, is_kept):
+        """Print a line about a comparison, and whether what was tried is kept, if verbose."""
+        self.print_line(f"{comparison}: {'kept' if is_kept else 'left out'}")
 
     def report(self, n_choices, n_points, bound):
         """Print a line about a choice of points if the estimator is verbose."""

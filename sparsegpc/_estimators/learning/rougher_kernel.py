@@ -13,7 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
 from sparsegpc._estimators.kernels.named_kernels import ROUGHER
@@ -71,10 +71,8 @@ def _with_kernel(fitted, name, smooth, first):
         other = _refitted(rougher, smooth, longer, n_points, needed)
         is_better = other.best.objective > needed
         bound, without = (best.elbo + problem.offset for best in (other.best, before))
-        problem.print_line(
-            f"{name}: bound {bound:.4f}, without it {without:.4f}: "
-            f"{'kept' if is_better else 'left out'}"
-        )
+        comparison = f"{name}: bound {bound:.4f}, without it {without:.4f}"
+        problem.print_verdict(comparison, is_better)
         if is_better:
             return _continued(rougher, other)
     except LinAlgError:

@@ -99,7 +99,7 @@ def test_of_many_rows_a_part_tells_where_to_start(monkeypatch):
     model = waves(400)
     slow = slow_fit(model)
     direct = faster(model, slow)
-    monkeypatch.setattr(faster_functions, "FEWEST_FOR_SUBSETS", 400)
+    monkeypatch.setattr(faster_functions, "MANY_ROWS", 400)
     monkeypatch.setattr(faster_functions, "RANKING_ROWS", 200)
     progress = Progress()
     found = faster(model, slow, [FAST, np.log([1e-3, 1e-2])], progress)

@@ -56,7 +56,7 @@ def test_the_hessian_of_the_first_fit_saves_evaluations():
 
 
 def test_many_rows_have_their_hessian_measured_if_hyperparameters_are_learned(monkeypatch):
-    monkeypatch.setattr(curvature, "FEWEST_FOR_HESSIAN", 100)
+    monkeypatch.setattr(curvature, "MANY_ROWS", 100)
     monkeypatch.setattr(curvature, "HESSIAN_ROWS", 50)
     model = make_divided(200)
     few = learn(model, choose=PivotedSelector("argmax", 3))
@@ -176,7 +176,7 @@ def test_points_that_are_too_few_move():
 
 
 def test_points_move_on_a_part_of_many_rows_first(monkeypatch):
-    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 100)
+    monkeypatch.setattr(growing_subsets, "MANY_ROWS", 100)
     model = make_divided(2000)
     few = learn(model, choose=PivotedSelector("argmax", 4))
     model.parts.clear()
