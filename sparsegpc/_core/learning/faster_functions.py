@@ -1,8 +1,8 @@
 """Search once more, from other starts, where a fast or steep function was taken for noise.
 
-A search that starts with long length scales may find only the slow part of f and take the rest for
-noise. But the deviations from the mean are then correlated at rows that are near each other, in all
-columns or in a few, although the points leave hardly any variance unexplained. So other
+A search that starts with long length scales may find only slow variation of f, and take the rest
+for noise. But the deviations from the mean are then correlated at rows that are near each other, in
+all columns or in a few, although the points leave hardly any variance unexplained. So other
 hyperparameters are needed, not more points. With many rows, searches on a part of them tell which
 start is better, if any, and the search on all rows continues from the end of the best.
 

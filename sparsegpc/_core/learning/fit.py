@@ -57,7 +57,7 @@ class StartOptions(NamedTuple):
         Values from which the model is fitted only if no other fit is better than a constant
         function.
     ``simpler``
-        Values at which a part of the kernel hardly matters. The model is fitted from the best of
+        Values at which a single summand of the kernel matters. The model is fitted from the best of
         them if few rows prefer it to what was learned.
     ``columns``
         A value at which no column matters, and a dict of length scales to try, or None. With few

@@ -42,9 +42,9 @@ def subsets(model, selector, theta, weak_prior=None):
         return
     selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
-        part = for_fewer_rows(selector, size, n_rows)
-        if size >= ROWS_PER_POINT * part.n_points:
-            yield model.subset(spaced_rows(model.weight, size), weak_prior), part
+        smaller = for_fewer_rows(selector, size, n_rows)
+        if size >= ROWS_PER_POINT * smaller.n_points:
+            yield model.subset(spaced_rows(model.weight, size), weak_prior), smaller
 
 
 def subset_for_moves(model, n_points, weak_prior=None):
@@ -90,12 +90,12 @@ def run_on_subsets(model, first, selector, settings):
     """
     run = first
     try:
-        for small, part in subsets(model, selector, first.begin, settings.weak_prior):
+        for small, selector_of_small in subsets(model, selector, first.begin, settings.weak_prior):
             if settings.progress.stopped:
                 break
             origins = [first] if run is first else [run, first]
             run = max(
-                (continue_run(small, origin, part, settings) for origin in origins),
+                (continue_run(small, origin, selector_of_small, settings) for origin in origins),
                 key=lambda run: run.objective,
             )
             if small.is_trivial(run.end):

@@ -125,8 +125,8 @@ class _Grids:
         """
         at_a_time = max(1, MOST_ELEMENTS // max(len(self._X), int(np.prod(n_bins))))
         starts = range(0, len(groups), at_a_time)
-        parts = [self._correlations(groups[start : start + at_a_time], n_bins) for start in starts]
-        return np.concatenate(parts, axis=1)
+        found = [self._correlations(groups[start : start + at_a_time], n_bins) for start in starts]
+        return np.concatenate(found, axis=1)
 
     def _correlations(self, groups, n_bins):
         """Return what `correlations` does, for groups whose cells are numbered together."""

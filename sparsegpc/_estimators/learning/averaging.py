@@ -14,7 +14,7 @@ AVERAGING_ROWS = 100
 
 @with_parameters
 class HyperparameterDraws:
-    """The part of an estimator with the parameter `hyperparameters` that keeps draws of them.
+    """Base of estimators with the parameter `hyperparameters`, which keep draws of them.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class HyperparameterDraws:
         rng = check_random_state(self.random_state)
         bounds = problem.hyperparameters.bounds
         draws = draw_hyperparameters(model, result.optimum, bounds, _limits(problem), rng, keep)
-        parts = zip(draws.weights, draws.kept, strict=True)
-        self._keep_draws(draws, [Component(weight, *kept) for weight, kept in parts if weight > 0])
+        pairs = zip(draws.weights, draws.kept, strict=True)
+        self._keep_draws(draws, [Component(weight, *kept) for weight, kept in pairs if weight > 0])
 
     def _averages(self, total_weight):
         if self.hyperparameters == "auto":

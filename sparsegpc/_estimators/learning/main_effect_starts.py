@@ -76,8 +76,8 @@ class MainEffectStarts:
     def _without_slow_columns(self, lengths):
         """Return a list of the `Start` at an interaction of the fast columns beside effects of all.
 
-        It is empty if no column is slow in the fit without effects. There a slow column may be part
-        of the interaction only because its effect had no other place: a line beside a wave of two
+        It is empty if no column is slow in the fit without effects. There a slow column may be in
+        the interaction only because its effect had no other place: a line beside a wave of two
         columns makes the variance large and the length scales of the wave too long.
         """
         relative = {

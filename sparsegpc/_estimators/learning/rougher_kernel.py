@@ -1,7 +1,7 @@
 """Replace the RBF of the default kernel by a rougher one if the targets vary less smoothly.
 
-A function with an RBF has derivatives of any order, and its parts determine each other over long
-distances. Where the targets vary less smoothly, it takes fast variation for noise, and is too
+A function with an RBF has derivatives of any order, and its values in one place say much about
+those far away. Where the targets vary less smoothly, it takes fast variation for noise, and is too
 certain of f. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that
 kernel, and then rougher ones are tried. All have the same parameters, so there is no penalty, but
 rougher functions need more points, so the comparison uses more.
