@@ -8,36 +8,12 @@ from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
-from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
-# Costs, in nats a row, of the variance that the points leave unexplained. Above the first, points
-# are too few. Above the second, a few more are worth their time. Below the third, more would change
-# nothing at first.
-HIGH_COST_PER_ROW, SMALL_COST_PER_ROW, NEGLIGIBLE_COST_PER_ROW = 0.005, 0.0015, 1e-4
-# Points are too few as well if deviations at neighbouring rows are correlated, significantly and by
-# more than this.
-LEAST_CORRELATION = 0.1
 # Largest number of iterations of a search that moves the points, and the expected gain of a step,
 # in nats a row, below which it ends.
 MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
-
-
-def are_too_few(model, result, most_cost=HIGH_COST_PER_ROW):
-    """Return whether the points of a `FitResult` are too few.
-
-    They are if the variance that they leave unexplained costs more than `most_cost` nats a row.
-    Too few points may also take a rough function for noise. Then the variance that they leave
-    unexplained is small, but neighbouring rows deviate from the mean in the same direction.
-    """
-    cost = model.cost_per_row(result.best)
-    if cost < NEGLIGIBLE_COST_PER_ROW:
-        return False
-    if cost > most_cost:
-        return True
-    correlation = neighbour_correlation(model, result.best)
-    return correlation.is_significant and correlation.value > LEAST_CORRELATION
 
 
 def fit_with_more_points(model, result, selector, settings):

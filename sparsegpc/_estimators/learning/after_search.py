@@ -7,16 +7,15 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.all_rows import on_all_rows
-from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.more_points import (
+from sparsegpc._core.learning.diagnostics import (
     HIGH_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
     SMALL_COST_PER_ROW,
     are_too_few,
-    fit_moved,
-    fit_with_more_points,
 )
+from sparsegpc._core.learning.faster_functions import fit_faster
+from sparsegpc._core.learning.fit import StartOptions
+from sparsegpc._core.learning.more_points import fit_moved, fit_with_more_points
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice

@@ -5,8 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.learning.faster_functions import missed_correlation, remaining_correlation
-from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW
+from sparsegpc._core.learning.diagnostics import (
+    NEGLIGIBLE_COST_PER_ROW,
+    missed_correlation,
+    remaining_correlation,
+)
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._estimators.input.targets import centres, deviations
 from sparsegpc._estimators.input.validation import column_name
