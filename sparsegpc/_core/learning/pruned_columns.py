@@ -52,10 +52,10 @@ def bring_back(model, best, alternatives, progress):
     states = part.states_from(best.theta, best.posterior)
     start = Start(best.theta, states, points=best.points)
     tried = {k: alternatives[k] for k in pruned}
-    return shortened(part, start, tried, progress, MOST_PASSES)
+    return with_shorter_lengths(part, start, tried, progress, MOST_PASSES)
 
 
-def shortened(model, start, alternatives, progress, max_iter, share=0.0):
+def with_shorter_lengths(model, start, alternatives, progress, max_iter, share=0.0):
     """Return theta with those alternatives that raise the objective by themselves, or None.
 
     `model` has few rows, and the `Start` has points. `alternatives` maps the index of each length

@@ -18,7 +18,7 @@ All are tried with as many points as a fit uses. If one is better, the search co
 
 import numpy as np
 
-from sparsegpc._core.learning.pruned_columns import MOST_PASSES, shortened
+from sparsegpc._core.learning.pruned_columns import MOST_PASSES, with_shorter_lengths
 from sparsegpc._core.models.similar_distances import similar_distances
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
@@ -104,7 +104,7 @@ def _better_effects(fitted, lengths):
     """Return theta with those `lengths` that raise the objective at the same points, or None."""
     problem, start = fitted.problem, fitted.result.start()
     alternatives = {k: np.array([value]) for k, value in lengths.items()}
-    return shortened(problem.model, start, alternatives, problem.progress, MOST_PASSES)
+    return with_shorter_lengths(problem.model, start, alternatives, problem.progress, MOST_PASSES)
 
 
 def _shortest_lengths(problem, theta):
