@@ -254,19 +254,19 @@ class _BoundOfSites:
         gain = gain_of_precisions(precision, expected.precision, inducing_variance)
         gain += gain_of_scales(v, self._scales_at(target))
         return SitesIterate(
-            np.log(precision),
-            np.log(target),
-            means,
-            best.mean_of_f,
-            expected.slope,
-            [function.posterior(m) for function, m in zip(functions, means, strict=True)],
-            expected.residual_cost,
-            metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
-            rest + best.value,
+            x=np.log(precision),
+            image=np.log(target),
+            means=means,
+            mean=best.mean_of_f,
+            slope=expected.slope,
+            posteriors=[q.posterior(m) for q, m in zip(functions, means, strict=True)],
+            residual_costs=expected.residual_cost,
+            metric=metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
+            bound=rest + best.value,
             # The remaining gain from the means counts, too.
-            found.left + gain,
-            inducing_variance,
-            v,
+            next_gain=found.left + gain,
+            inducing_variance=inducing_variance,
+            scales=v,
         )
 
     def with_mean_shifts(self, best):

@@ -86,7 +86,12 @@ def better_with_enough_points(fitted, thetas):
 
 
 def with_search_from(fitted, theta):
-    """Return the better of a `FittedProblem` and a search from `theta` with as many points."""
+    """Return the better of a `FittedProblem` and a search from `theta` with as many points.
+
+    If `theta` is None, return the given one, evaluated last.
+    """
+    if theta is None:
+        return fitted.evaluated_last()
     problem, result = fitted.problem, fitted.result
     model, best, settings = problem.model, result.best, problem.settings
     if problem.seeks_number:

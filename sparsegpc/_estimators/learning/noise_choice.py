@@ -53,13 +53,13 @@ def decide_noise(builder):
     varying = builder.with_noise(transform=choice.transform)
     if is_warm(estimator):
         last = homoscedastic if is_auto and homoscedastic.plan.is_like(estimator._plan) else varying
-        return Decision(_going_on(last).build(choice))
+        return Decision(_from_last_noise(last).build(choice))
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice))
     return _learned_decision(decision, varying, is_auto)
 
 
-def _going_on(builder):
+def _from_last_noise(builder):
     """Return the `RegressionBuilder` that goes on from the noise of the last fit."""
     check_same_noise(builder)
     log_noise = builder.estimator._noise.prior_means

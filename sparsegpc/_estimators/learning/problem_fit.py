@@ -36,7 +36,7 @@ def fit_problem(problem, selector, starts):
             on_all_rows=_starts_on_all_rows(problem, values),
             restarts=restarts,
             simpler=simpler_starts(problem, values),
-            columns=_columns(problem),
+            single_columns=_single_columns(problem),
         )
     else:
         # The fit from which they come has tried shorter length scales.
@@ -86,8 +86,8 @@ def _restarts(problem):
     return [problem.rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
 
-def _columns(problem):
-    """Return the ``columns`` of `StartOptions`; None with a prior that ties the lengths."""
+def _single_columns(problem):
+    """Return what `StartOptions` need to try columns by themselves; None if lengths are tied."""
     if not problem.learns or problem.choice.ties_length_scales:
         return None
     return single_columns(problem.hyperparameters, problem.spread)

@@ -40,7 +40,7 @@ def with_rougher_kernel(fitted):
     problem, smooth = fitted.problem, fitted.result
     estimator = problem.estimator
     is_open = estimator.kernel is None and estimator._may_be_rough and estimator.point_cost == 0.0
-    if not is_open or not problem.learns or smooth.trivial:
+    if not (is_open and fitted.has_function):
         return fitted
     first = problem.choice.kernel
     # A warm start may have begun with a rougher kernel.
