@@ -38,20 +38,28 @@ def lengths_in_units(hyperparameters, spread, multiples):
     return found
 
 
-def effect_lengths(hyperparameters):
-    """Return a dict from the index in theta of each main effect's length scale to its column."""
+def effect_columns(hyperparameters):
+    """Return a dict from the index in theta of each length scale of main effects to its column.
+
+    That of a common one is "all".
+    """
     return {
         k: entry.column
         for k, entry in enumerate(hyperparameters.entries)
-        if entry.is_length_scale and entry.effect is MainEffects and isinstance(entry.column, int)
+        if entry.is_length_scale and entry.effect is MainEffects
     }
+
+
+def effect_lengths(hyperparameters):
+    """Return `effect_columns` without length scales that columns share."""
+    columns = effect_columns(hyperparameters)
+    return {k: column for k, column in columns.items() if isinstance(column, int)}
 
 
 def shortened_effects(theta, columns, distances, bounds):
     """Return theta with effects that vary at least as fast as within the distances (D,).
 
-    `columns` is a dict from the index in theta of each effect's length scale to its column, or to
-    "all" for a common one.
+    `columns` is a dict like that of `effect_columns`.
     """
     theta = theta.copy()
     for k, column in columns.items():

@@ -50,7 +50,7 @@ def fit_with_enough_points(problem, starts, warm):
         values = fits.learned_from_few_rows(values)
     growth = fits.grow(values)
     if starts is not None and not (warm or problem.progress.stopped):
-        growth = _with_missed(problem, starts.values[0], growth)
+        growth = _better_growth(problem, starts.values[0], growth)
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return growth
@@ -127,7 +127,7 @@ class PointGrowth:
         tol = problem.estimator.certificate_tol
         max_points = min(problem.estimator.max_inducing, len(model.weight))
         size, history, best, before = min(first_size, max_points), [], None, None
-        first = thetas
+        first, was_certified = thetas, False
         while True:
             result = self.fit(size, thetas)
             found = result.best
@@ -144,7 +144,7 @@ class PointGrowth:
             contradicted = self.is_contradicted(found.theta)
             is_confirmed = before is not None and not contradicted
             gains_little = gained <= tol * model.total_weight
-            if is_confirmed and gains_little and history[-2]["gap_per_row"] <= tol:
+            if was_certified and is_confirmed and gains_little:
                 return Growth(before, history, "certified")
             if n_points < size or size == max_points:
                 end = "full_rank" if n_points < size else "max_inducing"
@@ -154,11 +154,12 @@ class PointGrowth:
             if is_confirmed and gained <= max(PLATEAU * gain, model.tol):
                 return Growth(best, history, "plateau")
             before, thetas = (None, first) if contradicted else (result, [best.best.theta])
+            was_certified = is_certified
             size = min(2 * size, max_points)
 
 
-def _with_missed(problem, theta, growth):
-    """Return a `Growth`, or a better one from `theta` if the first one has missed that.
+def _better_growth(problem, theta, growth):
+    """Return the `Growth`, or a better one that begins at `theta`, if the first has missed that.
 
     `theta` was learned from more rows than the few from which the number of points grew, and few
     rows or points may show nothing of a function that varies fast.

@@ -20,7 +20,7 @@ from sparsegpc._estimators.learning.point_selection import first_points
 from sparsegpc._estimators.messages.reporting import print_line
 
 
-class RowsToLearn(NamedTuple):
+class ProblemRows(NamedTuple):
     """The rows of a problem, and which of the user's rows they are.
 
     ``merged``, ``spread``
@@ -36,11 +36,14 @@ class RowsToLearn(NamedTuple):
     untransformed_X: np.ndarray | RowSource
 
     def user_indices(self, points):
-        """Return the indices (M,) of `InducingPoints` among the user's rows, or None."""
+        """Return the indices (M,) of `InducingPoints` among the user's rows, None if they moved."""
         return None if points.indices is None else self.places[self.merged.first[points.indices]]
 
     def user_columns(self, points, transform):
-        """Return the locations (M, D) of `InducingPoints` without a transform, or None."""
+        """Return the locations (M, D) of `InducingPoints` in the user's columns.
+
+        The columns of the merged rows have a `transform`, or None.
+        """
         if transform is None:
             return points.Z
         if points.indices is None:
@@ -59,7 +62,7 @@ class Problem(NamedTuple):
     ``choice``, ``kernel``
         The `KernelChoice`, without "auto", and scikit-learn's kernel of f that results from it.
     ``rows``
-        The `RowsToLearn`.
+        The `ProblemRows`.
     ``hyperparameters``
         The `Hyperparameters` of the kernel, followed by those of the likelihood.
     ``model``, ``whole``
@@ -71,7 +74,7 @@ class Problem(NamedTuple):
     estimator: BaseEstimator
     choice: KernelChoice
     kernel: Kernel
-    rows: RowsToLearn
+    rows: ProblemRows
     hyperparameters: Hyperparameters
     model: SparseModel
     whole: SparseModel

@@ -11,7 +11,7 @@ from sparsegpc._estimators.input.validation import column_names
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.problem import Problem, RowsToLearn
+from sparsegpc._estimators.learning.problem import Problem, ProblemRows
 from sparsegpc._estimators.noise.base import NoiseData, shape_prior
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
@@ -78,7 +78,7 @@ class ProblemBuilder:
             estimator=self.estimator,
             choice=choice,
             kernel=kernel,
-            rows=RowsToLearn(merged, spread, self._data.places, self._data.X),
+            rows=ProblemRows(merged, spread, self._data.places, self._data.X),
             hyperparameters=hyperparameters,
             model=model,
             whole=model,
