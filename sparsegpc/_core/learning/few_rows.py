@@ -201,7 +201,10 @@ class FewRows:
         return attempted(self._further, run, MAX_ITERATIONS, to_beat) or run
 
     def _is_other_maximum(self, run, best):
-        """Return whether a run ends about as high as the best, and beyond a valley."""
+        """Return whether a run ends at another maximum than the best one that is about as high.
+
+        Between two maxima the objective is lower.
+        """
         if run is best or self._progress.stopped:
             return False
         if best.objective - run.objective > len(run.begin):

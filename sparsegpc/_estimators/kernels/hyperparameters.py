@@ -9,8 +9,6 @@ from sparsegpc._core.learning.maximization import AT_BOUND
 
 # The mean variance of f at this many rows stands for that at all rows.
 SOME_ROWS = 100
-
-
 # What an entry of theta may be. The offset is that of a DotProduct.
 LENGTH_SCALE, VARIANCE, PERIOD, OFFSET = "length scale", "variance", "period", "offset"
 

@@ -36,7 +36,7 @@ class ProblemRows(NamedTuple):
     untransformed_X: np.ndarray | RowSource
 
     def user_indices(self, points):
-        """Return the indices (M,) of `InducingPoints` among the user's rows, None if they moved."""
+        """Return the indices (M,) of `InducingPoints` among the user's rows, or None."""
         return None if points.indices is None else self.places[self.merged.first[points.indices]]
 
     def user_columns(self, points, transform):

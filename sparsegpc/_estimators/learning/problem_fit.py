@@ -98,5 +98,4 @@ def simpler_starts(problem, thetas):
     hyperparameters, model = problem.hyperparameters, problem.model
     if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
         return []
-    indices = summand_indices(problem.kernel, hyperparameters.names[: model.kernel.n_params])
-    return summand_starts(hyperparameters, thetas, model, indices)
+    return summand_starts(hyperparameters, thetas, model, summand_indices(problem.kernel))

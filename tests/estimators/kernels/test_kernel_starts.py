@@ -300,7 +300,7 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     kernel = one + two + DotProduct(0.7, (1e-4, 1e4))
     X = rng.randn(30, D)
     hyperparameters, spread = adapt_kernel(kernel, D), measure_spread(X, np.ones(30))
-    indices = summand_indices(kernel, hyperparameters.names)
+    indices = summand_indices(kernel)
     assert indices == [[0, 1], [2, 3, 4], [5]]
     model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
     usual = function_starts(hyperparameters, spread, model)
@@ -316,7 +316,7 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
 
 def test_only_sums_have_summands():
     for kernel in (RBF(), ConstantKernel() * (RBF() + RBF(2.0))):
-        assert summand_indices(kernel, ["length_scale"]) == []
+        assert summand_indices(kernel) == []
 
 
 @pytest.mark.parametrize("lengths", [1.0, [1.0, 1.0, 1.0]], ids=["common", "free"])
