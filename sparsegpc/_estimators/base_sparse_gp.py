@@ -31,7 +31,7 @@ from sparsegpc._estimators.messages.fit_warnings import (
     repeated_rows_warnings,
     weight_warnings,
 )
-from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.messages.reporting import evaluation_progress
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 from sparsegpc._estimators.predictions.latent import LatentPredictions
@@ -423,11 +423,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         self.log_scales_ = (
             np.full(n_columns, np.inf) if transform is None else transform.scales(n_columns)
         )
-        self.inducing_points_ = problem.untransformed(best.points)
-        indices = best.points.indices
-        self.inducing_indices_ = (
-            None if indices is None else problem.places[problem.rows.first[indices]]
-        )
+        self.inducing_points_ = problem.rows.user_columns(best.points, transform)
+        self.inducing_indices_ = problem.rows.user_indices(best.points)
         self.inducing_moved_ = result.has_moved
         self.growth_ = None if growth is None else growth.history
         self.growth_end_ = None if growth is None else growth.end
@@ -467,10 +464,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         """Return the attribute `prior_mean_` from the prior means of the functions, shape (K,)."""
         return float(means[0]) if len(means) == 1 else means
 
-    def _limit_meaning(self, problem, name, side, best):
-        """Return what a hyperparameter of a `Problem` at its limit implies, for a warning.
+    def _limit_meaning(self, entry, side, best):
+        """Return what it implies that a search ended where an `Entry` is at its limit.
 
-        Empty if unknown; None suppresses the warning.
+        It is a text for a warning, empty if unknown; None suppresses the warning. `best` is the
+        `Evaluation` at the end of the search.
         """
         return ""
 

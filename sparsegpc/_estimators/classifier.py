@@ -248,8 +248,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             for k, model in enumerate(self.estimators_)
         ]
 
-    def _limit_meaning(self, problem, name, side, best):
-        is_scale = name.endswith("constant_value") or name.startswith("gap between cut points")
+    def _limit_meaning(self, entry, side, best):
+        is_scale_of_f = entry.is_variance and entry.effect is None
+        is_scale = is_scale_of_f or entry.name.startswith("gap between cut points")
         if is_scale and side == "upper" and latent_range(best) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
         return ""

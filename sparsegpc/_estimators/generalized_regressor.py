@@ -156,7 +156,5 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
             self._likelihood = likelihood
         return rows
 
-    def _limit_meaning(self, problem, name, side, best):
-        likelihood = problem.model.likelihood
-        own = name in likelihood.params_names()
-        return likelihood.at_limit.get(side, "") if own else ""
+    def _limit_meaning(self, entry, side, best):
+        return entry.at_limit.get(side, "")

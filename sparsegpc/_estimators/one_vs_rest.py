@@ -12,7 +12,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
 from sparsegpc._estimators.messages.callbacks import class_task
 from sparsegpc._estimators.messages.fit_warnings import merge_classes
-from sparsegpc._estimators.messages.progress import evaluation_progress
+from sparsegpc._estimators.messages.reporting import evaluation_progress
 
 # Attributes that are summed over the models of all classes, and those that are listed.
 SUMMED = (

@@ -268,10 +268,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
 
     def _describe_mismatch(self, problem, constant):
         variance, remedy = self._target_variance, "set normalize_y=True"
-        return describe_mismatch(problem.kernel, problem.rows.X, variance, remedy, constant)
+        return describe_mismatch(problem.kernel, problem.rows.merged.X, variance, remedy, constant)
 
-    def _limit_meaning(self, problem, name, side, best):
-        return problem.plan.limit_meaning(name, side)
+    def _limit_meaning(self, entry, side, best):
+        return entry.at_limit.get(side, "")
 
     @property
     def _usual_variance(self):

@@ -151,7 +151,7 @@ def test_moving_points_end_as_high_as_those_of_the_array(wrap):
 @pytest.mark.parametrize("wrap", ["slices"], indirect=True)
 @pytest.mark.usefixtures("small_blocks")
 def test_the_curriculum_of_many_rows_is_that_of_the_array(wrap, monkeypatch):
-    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.FEWEST_FOR_SUBSETS", 600)
+    monkeypatch.setattr("sparsegpc._core.learning.growing_subsets.MANY_ROWS", 600)
     X, f = sorted_rows(1000)
     model = SparseGPClassifier(**LEARNS)
     bound = model.fit(X, labels(f)).lower_bound_

@@ -11,10 +11,11 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.growing_subsets import for_fewer_rows, of_any_rows
 from sparsegpc._core.learning.inducing_points import select_points
+from sparsegpc._core.learning.single_start import MANY_ROWS
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 
-# With fewer rows or more hyperparameters, the measurement does not pay.
-FEWEST_FOR_HESSIAN, MOST_PARAMETERS = 5000, 150
+# With more hyperparameters, the measurement does not pay.
+MOST_PARAMETERS = 150
 # Number of rows of the part.
 HESSIAN_ROWS = 1250
 # The change of theta between two gradients, and the least curvature in nats per row.
@@ -31,7 +32,7 @@ def measured_hessian(model, run, selector, settings):
     `HESSIAN_ROWS` rows.
     """
     n_rows, n_params = len(model.weight), len(run.begin)
-    pays = n_rows >= FEWEST_FOR_HESSIAN and 0 < n_params <= MOST_PARAMETERS
+    pays = n_rows >= MANY_ROWS and 0 < n_params <= MOST_PARAMETERS
     if not pays or settings.progress.stopped:
         return None
     part = model.subsample(HESSIAN_ROWS)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_PASSES, shortened
+from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_PASSES, with_shorter_lengths
 from sparsegpc._core.learning.single_start import Run, Start, continue_run
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
@@ -156,15 +156,15 @@ class FewRows:
     def relevant_columns(self, theta, alternatives):
         """Return a list of the theta at which the columns matter that do so by themselves, if any.
 
-        At the given `theta` no column matters; for `alternatives` see `shortened`. The list is
-        empty if these rows are not all rows: more rows show a function of few columns in other
-        ways.
+        At the given `theta` no column matters; `alternatives` are those of `with_shorter_lengths`.
+        The list is empty if these rows are not all rows: more rows show a function of few columns
+        in other ways.
         """
         if not self._are_all or not 1 < len(alternatives) <= MOST_COLUMNS:
             return []
         start = Start(theta, self._model.initial_state(), points=InducingPoints(self._model.X))
         options = self._progress, MOST_PASSES, COLUMN_SHARE
-        found = shortened(self._model, start, alternatives, *options)
+        found = with_shorter_lengths(self._model, start, alternatives, *options)
         return [] if found is None else [found]
 
     def _loss(self, theta, best):
@@ -201,7 +201,10 @@ class FewRows:
         return attempted(self._further, run, MAX_ITERATIONS, to_beat) or run
 
     def _is_other_maximum(self, run, best):
-        """Return whether a run ends about as high as the best, and beyond a valley."""
+        """Return whether a run ends at another maximum than the best one that is about as high.
+
+        Between two maxima the objective is lower.
+        """
         if run is best or self._progress.stopped:
             return False
         if best.objective - run.objective > len(run.begin):

@@ -57,11 +57,11 @@ class StartOptions(NamedTuple):
         Values from which the model is fitted only if no other fit is better than a constant
         function.
     ``simpler``
-        Values at which a part of the kernel hardly matters. The model is fitted from the best of
+        Values at which a single summand of the kernel matters. The model is fitted from the best of
         them if few rows prefer it to what was learned.
-    ``columns``
-        A value at which no column matters, and a dict of length scales to try, or None. With few
-        rows, the columns that matter by themselves give one more of the simpler values.
+    ``single_columns``
+        A value at which no column matters, and a dict of length scales to try, one at a time; or
+        None. With few rows, the columns that matter by themselves give one more simpler value.
     """
 
     values: list
@@ -71,7 +71,7 @@ class StartOptions(NamedTuple):
     restarts: list | tuple = ()
     fallbacks: list | tuple = ()
     simpler: list | tuple = ()
-    columns: tuple | None = None
+    single_columns: tuple | None = None
 
 
 def fit(model, starts, selector, settings, *, move_points=False):
@@ -247,7 +247,7 @@ class _Fit:
 
     def try_simpler(self):
         """Fit from the best of the simpler starts if few rows prefer it to the best fit."""
-        simpler, columns = self.starts.simpler, self.starts.columns
+        simpler, columns = self.starts.simpler, self.starts.single_columns
         if self.result is None or not self.may_search or not (simpler or columns):
             return
         few = FewRows(self.model, self.settings)

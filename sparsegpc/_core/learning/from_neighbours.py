@@ -20,7 +20,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.bounds.left_out import left_out_density
-from sparsegpc._core.learning.hyperparameters import Iterate
+from sparsegpc._core.learning.maximization import Iterate
 from sparsegpc._core.likelihoods.base import joint_log_prior
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 from sparsegpc._core.selection.selectors import InducingPoints
@@ -145,17 +145,17 @@ class BlockBounds(_Objective):
 
     def __init__(self, model, blocks):
         super().__init__(model, blocks)
-        self._parts = [model.subset(rows) for rows in blocks]
-        self._points = [InducingPoints(part.X[:]) for part in self._parts]
-        self._states = [part.initial_state() for part in self._parts]
+        self._models = [model.subset(rows) for rows in blocks]
+        self._points = [InducingPoints(each.X[:]) for each in self._models]
+        self._states = [each.initial_state() for each in self._models]
 
     def _sum(self, kernel_theta, likelihoods, theta):
         value, gradient = 0.0, np.zeros_like(theta)
-        for k, (part, points) in enumerate(zip(self._parts, self._points, strict=True)):
-            found = part.evaluate(theta, points, self._states[k])
+        for k, (model, points) in enumerate(zip(self._models, self._points, strict=True)):
+            found = model.evaluate(theta, points, self._states[k])
             self._states[k] = found.states
             value += found.elbo
-            gradient += found.grad_theta - part.prior.gradient(theta)
-        # The gradient of each part includes that of the log prior of the likelihood.
-        gradient[len(kernel_theta) :] -= len(self._parts) * joint_log_prior(likelihoods)[1]
+            gradient += found.grad_theta - model.prior.gradient(theta)
+        # The gradient of each block includes that of the log prior of the likelihood.
+        gradient[len(kernel_theta) :] -= len(self._models) * joint_log_prior(likelihoods)[1]
         return value, gradient

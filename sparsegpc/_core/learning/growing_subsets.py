@@ -14,12 +14,10 @@ as for all rows.
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.single_start import continue_run
+from sparsegpc._core.learning.single_start import MANY_ROWS, continue_run
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector
 
-# With fewer rows no subsets are fitted.
-FEWEST_FOR_SUBSETS = 5000
 # Smaller subsets, with fewer rows, rows for each point, or points, lead to poor starts.
 SMALLEST_SUBSET, ROWS_PER_POINT, FEWEST_POINTS = 400, 4, 50
 # A subset is this many times as large as the one before.
@@ -34,26 +32,26 @@ ROWS_PER_MOVED_POINT = 40
 
 
 def subsets(model, selector, theta, weak_prior=None):
-    """Yield a model of each subset of the rows and its selector of points, the smallest first.
+    """Yield a model of each subset of many rows and its selector of points, the smallest first.
 
     The rows are evenly spaced, so that a subset of sorted rows covers the inputs. A fixed selector
     chooses its points at `theta`.
     """
     n_rows = len(model.weight)
-    if n_rows < FEWEST_FOR_SUBSETS:
+    if n_rows < MANY_ROWS:
         return
     selector = of_any_rows(model, selector, theta)
     for size in _sizes(n_rows):
-        part = for_fewer_rows(selector, size, n_rows)
-        if size >= ROWS_PER_POINT * part.n_points:
-            yield model.subset(spaced_rows(model.weight, size), weak_prior), part
+        smaller = for_fewer_rows(selector, size, n_rows)
+        if size >= ROWS_PER_POINT * smaller.n_points:
+            yield model.subset(spaced_rows(model.weight, size), weak_prior), smaller
 
 
 def subset_for_moves(model, n_points, weak_prior=None):
     """Return a model of a quarter of the rows, or None if the points need more rows."""
     n_rows = len(model.weight)
     size = n_rows // GROWTH
-    if n_rows < FEWEST_FOR_SUBSETS or size < ROWS_PER_MOVED_POINT * n_points:
+    if n_rows < MANY_ROWS or size < ROWS_PER_MOVED_POINT * n_points:
         return None
     return model.subset(spaced_rows(model.weight, size), weak_prior)
 
@@ -92,12 +90,12 @@ def run_on_subsets(model, first, selector, settings):
     """
     run = first
     try:
-        for small, part in subsets(model, selector, first.begin, settings.weak_prior):
+        for small, selector_of_small in subsets(model, selector, first.begin, settings.weak_prior):
             if settings.progress.stopped:
                 break
             origins = [first] if run is first else [run, first]
             run = max(
-                (continue_run(small, origin, part, settings) for origin in origins),
+                (continue_run(small, origin, selector_of_small, settings) for origin in origins),
                 key=lambda run: run.objective,
             )
             if small.is_trivial(run.end):

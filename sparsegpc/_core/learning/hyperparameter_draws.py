@@ -26,6 +26,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 from scipy.stats import qmc
 
+from sparsegpc._core.learning.maximization import AT_BOUND
 from sparsegpc._core.numerics.linalg import attempted
 
 # A power of two, for which a Sobol sequence is balanced.
@@ -43,8 +44,6 @@ SCALES = (0.1, 3.0)
 # Importance weights with a smaller effective number of draws are not trusted, nor are fewer draws
 # than this number.
 FEWEST_EFFECTIVE = 4.0
-# A parameter this close to a bound is at the bound.
-AT_BOUND = 1e-3
 
 
 class Draws(NamedTuple):

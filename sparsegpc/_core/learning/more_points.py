@@ -1,71 +1,19 @@
 """Continue a fit with more inducing points, or better ones, where the first are too few."""
 
-from math import isqrt
-
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.fit import finished
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.single_start import Run, Start, fit_from
-from sparsegpc._core.likelihoods.gaussian import KnownNoise
-from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 
-# The number of points with which learning usually begins, and ends if there are many rows.
-FIRST_POINTS = 200
-# With fewer rows there may be more points, as long as an evaluation costs no more than one with
-# FULL_COST_ROWS rows, or with PART_COST_ROWS if a part of very many rows is learned from. Without
-# noise learning begins with the points that cost as much as EXACT_COST_ROWS rows, and kernels are
-# compared with those that cost as much as COMPARISON_COST_ROWS.
-FULL_COST_ROWS, PART_COST_ROWS = 50_000, 625_000
-EXACT_COST_ROWS, COMPARISON_COST_ROWS = 25_000, 6_250
-# If the most points are more than this fraction of the rows, all rows are points.
-NEARLY_ALL = 0.7
-# Costs, in nats a row, of the variance that the points leave unexplained. Above the first, points
-# are too few. Above the second, a few more are worth their time. Below the third, more would change
-# nothing at first.
-HIGH_COST_PER_ROW, SMALL_COST_PER_ROW, NEGLIGIBLE_COST_PER_ROW = 0.005, 0.0015, 1e-4
-# Points are too few as well if deviations at neighbouring rows are correlated, significantly and by
-# more than this.
-LEAST_CORRELATION = 0.1
-# Known noise is small if its variance is less than SMALL_NOISE times that of the targets.
-SMALL_NOISE = 1e-2
 # Largest number of iterations of a search that moves the points, and the expected gain of a step,
 # in nats a row, below which it ends.
 MOST_MOVES, LEAST_GAIN_PER_ROW = 30, 1e-4
-
-
-def affordable_points(n_rows, n_functions=1, cost_rows=FULL_COST_ROWS):
-    """Return M at which N M^2, for all functions together, is that of `cost_rows` rows."""
-    return max(FIRST_POINTS, isqrt(cost_rows * FIRST_POINTS**2 // (n_rows * n_functions)))
-
-
-def has_small_known_noise(model):
-    """Return whether the noise is known, and small beside the deviations from a constant."""
-    if not isinstance(model.likelihood, KnownNoise):
-        return False
-    deviations = [model.likelihood.scaled_deviation(y, model.fit_prior_mean) for y in model.targets]
-    return SMALL_NOISE * max(deviations) > model.total_weight
-
-
-def are_too_few(model, result, most_cost=HIGH_COST_PER_ROW):
-    """Return whether the points of a `FitResult` are too few.
-
-    They are if the variance that they leave unexplained costs more than `most_cost` nats a row.
-    Too few points may also take a rough function for noise. Then the variance that they leave
-    unexplained is small, but neighbouring rows deviate from the mean in the same direction.
-    """
-    cost = model.cost_per_row(result.best)
-    if cost < NEGLIGIBLE_COST_PER_ROW:
-        return False
-    if cost > most_cost:
-        return True
-    correlation = neighbour_correlation(model, result.best)
-    return correlation.is_significant and correlation.value > LEAST_CORRELATION
 
 
 def fit_with_more_points(model, result, selector, settings):

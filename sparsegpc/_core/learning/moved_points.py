@@ -11,7 +11,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsegpc._core.learning.hyperparameters import Iterate
+from sparsegpc._core.learning.maximization import Iterate
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.bfgs import projected_gradient

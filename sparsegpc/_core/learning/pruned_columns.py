@@ -52,10 +52,10 @@ def bring_back(model, best, alternatives, progress):
     states = part.states_from(best.theta, best.posterior)
     start = Start(best.theta, states, points=best.points)
     tried = {k: alternatives[k] for k in pruned}
-    return shortened(part, start, tried, progress, MOST_PASSES)
+    return with_shorter_lengths(part, start, tried, progress, MOST_PASSES)
 
 
-def shortened(model, start, alternatives, progress, max_iter, share=0.0):
+def with_shorter_lengths(model, start, alternatives, progress, max_iter, share=0.0):
     """Return theta with those alternatives that raise the objective by themselves, or None.
 
     `model` has few rows, and the `Start` has points. `alternatives` maps the index of each length
@@ -65,29 +65,21 @@ def shortened(model, start, alternatives, progress, max_iter, share=0.0):
     """
     options = {"tol": SITES_TOL, "max_iter": max_iter, "wrt_theta": False}
 
-    def objective(theta):
+    def objective(changes):
+        """Return the objective with changed entries of theta, a dict, or -inf if that fails."""
         if progress.stopped:
             return -np.inf
+        theta = start.theta.copy()
+        for k, value in changes.items():
+            theta[k] = value
         found = attempted(progress.evaluate, model, theta, start.points, start.states, **options)
         return -np.inf if found is None else found.objective
 
-    def with_length(k, value):
-        other = start.theta.copy()
-        other[k] = value
-        return other
-
-    def best_of(k, values):
-        """Return the highest objective at some of the values, and where it is."""
-        places = range(0, len(values), 2 if len(values) > 2 else 1)
-        found = {values[i]: objective(with_length(k, values[i])) for i in places}
-        if max(found.values()) > before - NEAR:
-            rest = [value for value in values if value not in found]
-            found |= {value: objective(with_length(k, value)) for value in rest}
-        value = max(found, key=found.get)
-        return found[value], value
-
-    before = objective(start.theta)
-    best = {k: best_of(k, values) for k, values in alternatives.items()}
+    before = objective({})
+    best = {
+        k: _best_value(lambda value, k=k: objective({k: value}), values, before)
+        for k, values in alternatives.items()
+    }
     highest = max((reached for reached, _ in best.values()), default=-np.inf)
     if not highest > before + LEAST_GAIN:
         return None
@@ -98,3 +90,15 @@ def shortened(model, start, alternatives, progress, max_iter, share=0.0):
         if reached > before + least:
             result[k] = value
     return result
+
+
+def _best_value(objective, values, before):
+    """Return the highest objective at values of a length scale, and the value where it is.
+
+    Values far below the objective `before` may be skipped, see `NEAR`.
+    """
+    found = {value: objective(value) for value in values[:: 2 if len(values) > 2 else 1]}
+    if max(found.values()) > before - NEAR:
+        found |= {value: objective(value) for value in values if value not in found}
+    best = max(found, key=found.get)
+    return found[best], best

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.hyperparameters import maximize, typical_hessian
 from sparsegpc._core.learning.inducing_points import (
     is_fixed,
     select_points,
     try_centroids,
 )
+from sparsegpc._core.learning.maximization import maximize, typical_hessian
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.prior import NormalPrior
@@ -28,10 +28,13 @@ from sparsegpc._core.selection.selectors import InducingPoints
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
 PATIENCE = 2
-# With EARLY_ROWS or more, a search that another selection may follow ends when the next step is
-# expected to gain less than EARLY_SHARE of what the search has gained. A new selection then counts
-# as better only if it raises the objective by LEAST_GAIN times the tolerance.
-EARLY_ROWS, EARLY_SHARE, LEAST_GAIN = 5000, 0.03, 10.0
+# Rows are many from here on: evaluations of the bound take so long that it pays to make fewer of
+# them, by searches that end early, by subsets of the rows, and by a measured Hessian.
+MANY_ROWS = 5000
+# With many rows, a search that another selection may follow ends when the next step is expected to
+# gain less than EARLY_SHARE of what the search has gained. A new selection then counts as better
+# only if it raises the objective by LEAST_GAIN times the tolerance.
+EARLY_SHARE, LEAST_GAIN = 0.03, 10.0
 
 
 class FitSettings(NamedTuple):
@@ -170,7 +173,7 @@ def fit_from(model, start, selector, settings, to_beat=-np.inf):
     hessian = copy(hessian)
     states = model.initial_state() if states is None else states
     most_reselections = 0 if is_fixed(model, selector) else settings.max_reselections
-    ends_early = most_reselections > 0 and len(model.weight) >= EARLY_ROWS and hessian is not None
+    ends_early = most_reselections > 0 and len(model.weight) >= MANY_ROWS and hessian is not None
     relative_tol = EARLY_SHARE if ends_early else 0.0
     least_gain = LEAST_GAIN * model.tol if ends_early else model.tol
     lower_bounds = []

@@ -11,6 +11,9 @@ from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 
+# A correlation of deviations is significant from this many standard errors on.
+LEAST_ERRORS = 4.0
+
 
 def deviating_rows(model, evaluation, most_rows):
     """Return some rows X (n, D), their deviations (K, n), and their indices (n,) in the model."""

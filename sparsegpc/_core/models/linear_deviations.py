@@ -66,11 +66,11 @@ def linear_deviations(model, evaluation):
         scaled = (X[:, varies] - centre[varies]) / deviation[varies]
         return np.column_stack([np.ones(len(X)), scaled])
 
-    parts = [
+    of_functions = [
         _components(features, Table(model.X), columns, q, solution.sites)
         for q, solution in zip(evaluation.posterior.functions, evaluation.solutions, strict=True)
     ]
-    components, variances = np.concatenate(parts, axis=1)
+    components, variances = np.concatenate(of_functions, axis=1)
     if not len(variances):
         return None
     squares = components**2 / variances

@@ -136,7 +136,7 @@ class SparseModel(BaseModel):
             f = [inducing_moments(V, q) for q in functions]
             mean, inducing_variance = map(np.stack, zip(*f, strict=True))
             inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios
-            expected = [part for part, _ in expect_outputs(*inputs)]
+            expected = [expectation for expectation, _ in expect_outputs(*inputs)]
             return site_parameters(expected, mean)
 
         precision, shift = features.rows(
@@ -149,8 +149,8 @@ class SparseModel(BaseModel):
         total = 0.0
         likelihoods = self.likelihoods(theta)
         functions = by_output(states, self.likelihood.n_functions)
-        for y, likelihood, parts in zip(self.targets, likelihoods, functions, strict=True):
-            for state in parts:
+        for y, likelihood, own_states in zip(self.targets, likelihoods, functions, strict=True):
+            for state in own_states:
                 total = total + likelihood.sites(state, y, self.weight).precision
         return total
 
@@ -192,13 +192,13 @@ class SparseModel(BaseModel):
         are optimal for a constant f.
         """
         n_params = self.kernel.n_params
-        parts = [self.kernel.least_variance(theta[:n_params], bounds[:n_params], self.some_rows())]
+        found = [self.kernel.least_variance(theta[:n_params], bounds[:n_params], self.some_rows())]
         if self.likelihood.n_params:
-            parts.extend(
+            found.extend(
                 self.likelihood.constant_params(y, self.weight, self.fit_prior_mean)
                 for y in self.targets
             )
-        return np.clip(np.concatenate(parts), *bounds.T)
+        return np.clip(np.concatenate(found), *bounds.T)
 
     def cost_per_row(self, evaluation):
         """Return what the variance that the points leave unexplained costs, in nats per row."""
@@ -264,9 +264,9 @@ class SparseModel(BaseModel):
         outputs = zip(likelihoods, self.targets, by_output(states, n_functions), strict=True)
         solutions = tuple(
             solution
-            for likelihood, y, parts in outputs
+            for likelihood, y, own_states in outputs
             for solution in solve_sites(
-                features, likelihood, y, self.weight, self.slack, parts, **options
+                features, likelihood, y, self.weight, self.slack, own_states, **options
             )
         )
         grad_theta = grad_Z = None

@@ -4,7 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import deviation_size, distinct_rows, row_deviations
+from sparsegpc._core.models.deviations import (
+    LEAST_ERRORS,
+    deviation_size,
+    distinct_rows,
+    row_deviations,
+)
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.rows.sources import spaced_rows
 
@@ -12,8 +17,6 @@ from sparsegpc._core.rows.sources import spaced_rows
 CHOSEN_ROWS, BLOCK_ROWS, MOST_CANDIDATES = 2000, 100, 50_000
 # With at most so many columns that vary, the nearest row is near enough to count as a neighbour.
 FEW_COLUMNS = 3
-# A correlation is significant from this many standard errors on.
-LEAST_ERRORS = 4.0
 
 
 class NeighbourCorrelation(NamedTuple):

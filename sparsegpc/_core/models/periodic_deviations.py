@@ -61,28 +61,46 @@ def likely_periods(x, deviations, lowest=0.0, highest=np.inf, share=1.0):
     width = shortest / BINS_PER_PERIOD
     if not width > TINY:
         return []
+    periodogram = _Periodogram(x, width, max(shortest, lowest), min(extent, highest))
+    periods = periodogram.periods
     deviations = deviations / max(float(np.abs(deviations).max()), TINY)
-    bins = (x / width).astype(np.intp)
-    n_bins = next_fast_len(OVERSAMPLING * (int(bins.max()) + 1), real=True)
-    periods = n_bins * width / np.maximum(np.arange(n_bins // 2 + 1), 0.5)
-    longest = min(extent, highest)
-    allowed = np.flatnonzero((periods >= max(shortest, lowest)) & (periods <= longest))
-    basis, found = [np.ones(len(x)), x / extent], []
-    while len(allowed) and len(found) < N_PERIODS:
-        explained = np.column_stack(basis)
-        coefficients = np.linalg.lstsq(explained, deviations.T, rcond=None)[0]
-        rest = deviations - (explained @ coefficients).T
-        power = np.zeros(len(allowed))
-        for each in rest:
-            sums = np.bincount(bins, each, minlength=n_bins)
-            power += np.abs(rfft(sums)[allowed]) ** 2
+    explained, found = [np.ones(len(x)), x / extent], []
+    while len(periods) and len(found) < N_PERIODS:
+        power = periodogram.power(_remainder(deviations, np.column_stack(explained)))
         if found and power.max() < LEAST_POWER * np.log(len(power)) * np.median(power):
             break
-        best = (power * periods[allowed] ** PREFERENCE).argmax()
-        found.append(float(periods[allowed[best]]))
+        found.append(float(periods[(power * periods**PREFERENCE).argmax()]))
         phase = 2.0 * np.pi * x / found[-1]
-        basis += [np.cos(phase), np.sin(phase)]
+        explained += [np.cos(phase), np.sin(phase)]
     return found
+
+
+def _remainder(deviations, explained):
+    """Return what functions `explained` (n, k) leave of deviations (K, n) after least squares."""
+    coefficients = np.linalg.lstsq(explained, deviations.T, rcond=None)[0]
+    return deviations - (explained @ coefficients).T
+
+
+class _Periodogram:
+    """The periodogram of numbers along a column x (n,), which begins at zero, in bins of a width.
+
+    ``periods`` are those between the limits `lowest` and `highest` at which it is computed.
+    """
+
+    def __init__(self, x, width, lowest, highest):
+        self._bins = (x / width).astype(np.intp)
+        self._n_bins = next_fast_len(OVERSAMPLING * (int(self._bins.max()) + 1), real=True)
+        periods = self._n_bins * width / np.maximum(np.arange(self._n_bins // 2 + 1), 0.5)
+        self._allowed = np.flatnonzero((periods >= lowest) & (periods <= highest))
+        self.periods = periods[self._allowed]
+
+    def power(self, deviations):
+        """Return the power of deviations (K, n) of all functions at each of the periods."""
+        power = np.zeros(len(self.periods))
+        for each in deviations:
+            sums = np.bincount(self._bins, each, minlength=self._n_bins)
+            power += np.abs(rfft(sums)[self._allowed]) ** 2
+        return power
 
 
 def _shortest_period(x, share):

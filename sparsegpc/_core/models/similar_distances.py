@@ -6,12 +6,11 @@ be far apart for it.
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import deviating_rows
+from sparsegpc._core.models.deviations import LEAST_ERRORS, deviating_rows
 from sparsegpc._core.numerics.floats import TINY
 
-# The number of rows that are put in the order of a column, and the standard errors from which on a
-# correlation of successive ones is significant.
-ORDERED_ROWS, LEAST_ERRORS = 2000, 4.0
+# The number of rows that are put in the order of a column.
+ORDERED_ROWS = 2000
 
 
 def similar_distances(model, evaluation):
@@ -41,9 +40,11 @@ def _similar_distance(x, deviations, square):
     def correlation(lag):
         return float((deviations[:, lag:] * deviations[:, :-lag]).sum()) / square
 
-    if len(x) < 2 or correlation(1) <= LEAST_ERRORS / np.sqrt(len(x)):
+    if len(x) < 2:
         return np.inf
     first, lag = correlation(1), 2
+    if first <= LEAST_ERRORS / np.sqrt(len(x)):
+        return np.inf
     while lag < len(x):
         distance = float(np.median(x[lag:] - x[:-lag]))
         if correlation(lag) < 0.5 * first and distance > 0.0:

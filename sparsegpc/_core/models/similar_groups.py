@@ -23,10 +23,10 @@ FEW_BINS = 3
 # The cells of several groups of columns are numbered together, in arrays of at most this size,
 # which stay in the cache.
 MOST_ELEMENTS = 2**16
-# A correlation is significant from this many standard errors on. With noise alone in 20 columns,
-# the largest of all groups reaches that about once in seven data sets. A larger group needs this
-# many times as many standard errors as a smaller one.
-LEAST_ERRORS, LARGER = 4.2, 1.2
+# The largest correlation of all groups is significant from this many standard errors on. With noise
+# alone in 20 columns, it reaches that about once in seven data sets. A larger group needs LARGER
+# times as many standard errors as a smaller one.
+LEAST_ERRORS_OF_GROUPS, LARGER = 4.2, 1.2
 
 
 class SimilarGroup(NamedTuple):
@@ -51,7 +51,7 @@ def similar_group(model, evaluation, columns):
     X, deviations, indices = deviating_rows(model, evaluation, GRID_ROWS)
     grids = _Grids(X, deviations)
     columns = [k for k in columns if grids.varies[k]]
-    most_errors, best = LEAST_ERRORS, None
+    most_errors, best = LEAST_ERRORS_OF_GROUPS, None
     for size in range(1, LARGEST_GROUP + 1):
         if not 0 < comb(len(columns), size) <= MOST_GROUPS:
             break
@@ -125,8 +125,8 @@ class _Grids:
         """
         at_a_time = max(1, MOST_ELEMENTS // max(len(self._X), int(np.prod(n_bins))))
         starts = range(0, len(groups), at_a_time)
-        parts = [self._correlations(groups[start : start + at_a_time], n_bins) for start in starts]
-        return np.concatenate(parts, axis=1)
+        found = [self._correlations(groups[start : start + at_a_time], n_bins) for start in starts]
+        return np.concatenate(found, axis=1)
 
     def _correlations(self, groups, n_bins):
         """Return what `correlations` does, for groups whose cells are numbered together."""

@@ -84,9 +84,9 @@ def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residu
 
 def site_parameters(expected, mean):
     """Return precisions and shifts (K, n) of sites from each output's `Expectation` at means."""
-    precision = np.concatenate([part.precision for part in expected])
+    precision = np.concatenate([each.precision for each in expected])
     precision = np.maximum(precision, SMALLEST_PRECISION)
-    slope = np.concatenate([part.slope for part in expected])
+    slope = np.concatenate([each.slope for each in expected])
     return precision, slope + precision * mean
 
 
@@ -254,19 +254,19 @@ class _BoundOfSites:
         gain = gain_of_precisions(precision, expected.precision, inducing_variance)
         gain += gain_of_scales(v, self._scales_at(target))
         return SitesIterate(
-            np.log(precision),
-            np.log(target),
-            means,
-            best.mean_of_f,
-            expected.slope,
-            [function.posterior(m) for function, m in zip(functions, means, strict=True)],
-            expected.residual_cost,
-            metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
-            rest + best.value,
+            x=np.log(precision),
+            image=np.log(target),
+            means=means,
+            mean=best.mean_of_f,
+            slope=expected.slope,
+            posteriors=[q.posterior(m) for q, m in zip(functions, means, strict=True)],
+            residual_costs=expected.residual_cost,
+            metric=metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
+            bound=rest + best.value,
             # The remaining gain from the means counts, too.
-            found.left + gain,
-            inducing_variance,
-            v,
+            next_gain=found.left + gain,
+            inducing_variance=inducing_variance,
+            scales=v,
         )
 
     def with_mean_shifts(self, best):
@@ -316,7 +316,7 @@ class _BoundOfSites:
 
         def newton_step(gradient):
             pairs = zip(begin.functions, gradient, strict=True)
-            return np.stack([function.newton_step(part) for function, part in pairs])
+            return np.stack([function.newton_step(each) for function, each in pairs])
 
         tol = 0.1 * self._tol
         if not self._takes_newton_steps:
@@ -363,12 +363,12 @@ class _BoundOfSites:
         def block(V, inducing_variance, v, residual, y, weight):
             mean = w @ V
             mean += prior_means
-            part = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
-            slope = part.slope
-            residual_cost = np.broadcast_to(part.residual_cost, slope.shape)
+            expected = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
+            slope = expected.slope
+            residual_cost = np.broadcast_to(expected.residual_cost, slope.shape)
             by_w = slope @ V.T
-            sums = part.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
-            return sums, (mean, part.value, slope, part.precision, residual_cost)
+            sums = expected.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
+            return sums, (mean, expected.value, slope, expected.precision, residual_cost)
 
         return block
 

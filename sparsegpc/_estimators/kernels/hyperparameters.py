@@ -5,34 +5,48 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.kernels.algebra import FreeKernel
+from sparsegpc._core.learning.maximization import AT_BOUND
 
 # The mean variance of f at this many rows stands for that at all rows.
 SOME_ROWS = 100
-# A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
-AT_BOUND = 1e-3
+# What an entry of theta may be. The offset is that of a DotProduct.
+LENGTH_SCALE, VARIANCE, PERIOD, OFFSET = "length scale", "variance", "period", "offset"
 
 
 class Entry(NamedTuple):
     """What an entry of theta is.
 
-    ``name`` is that in scikit-learn's kernel or in the likelihood, with the column in brackets if
-    it has one. ``column`` is the column that it is the length scale of, "all" for the common length
-    scale of all columns, a tuple for that of some columns, None for anything else. ``effect`` is
-    the class of `ADDITIVE` that it is a length scale or variance of, None for anything else.
-    ``period_of`` holds the columns that it is the period of, as a tuple, and is empty for anything
-    else.
+    ``name``
+        The name in messages: that of the hyperparameter in scikit-learn's kernel, with an index in
+        brackets if it has several values, or that of a parameter of the likelihood.
+    ``role``
+        `LENGTH_SCALE`, `VARIANCE`, `PERIOD` or `OFFSET`; None for anything else.
+    ``column``
+        The column that it belongs to; a tuple for several of them, "all" for all, None for none.
+    ``effect``
+        The class of `ADDITIVE` that it is a length scale or a variance of; None for anything else.
+    ``vector``
+        The name of the hyperparameter without an index, which all of its values share.
+    ``at_limit``
+        A dict of what it implies if it ends at its "lower" or "upper" limit, for a warning; None
+        suppresses the warning.
     """
 
     name: str
+    role: str | None = None
     column: int | str | tuple | None = None
     effect: type | None = None
-    period_of: tuple = ()
+    vector: str = ""
+    at_limit: dict = {}
+
+    @property
+    def is_length_scale(self):
+        return self.role == LENGTH_SCALE
 
     @property
     def is_variance(self):
         """Whether it is the variance of a ConstantKernel or of a kernel of `ADDITIVE`."""
-        is_of_effect = self.effect is not None and self.column is None
-        return is_of_effect or self.name.endswith("constant_value")
+        return self.role == VARIANCE
 
 
 class Hyperparameters(NamedTuple):
@@ -58,12 +72,12 @@ class Hyperparameters(NamedTuple):
 
     @property
     def columns(self):
-        return [entry.column for entry in self.entries]
+        """What each length scale belongs to, see `Entry`; None for the other entries."""
+        return [entry.column if entry.is_length_scale else None for entry in self.entries]
 
     @property
     def has_length_scales(self):
-        """Whether a parameter is a length scale."""
-        return any(column is not None for column in self.columns)
+        return any(entry.is_length_scale for entry in self.entries)
 
     def at_limits(self, best):
         """Yield the index and the side of each entry at a limit beyond which the bound still rises.
@@ -91,21 +105,23 @@ class Hyperparameters(NamedTuple):
         moved = self.theta + step * np.array([float(entry.is_variance) for entry in self.entries])
         return self._replace(rescaled=np.clip(moved, *self.bounds.T))
 
-    def extended(self, theta, bounds, names, to_little_noise=0.0):
-        """Return these hyperparameters followed by others, which belong to no column."""
-        change = np.broadcast_to(to_little_noise, len(names))
+    def extended(self, theta, bounds, entries, to_little_noise=0.0):
+        """Return these hyperparameters followed by others."""
+        change = np.broadcast_to(to_little_noise, len(entries))
         return self._replace(
             theta=np.concatenate([self.theta, theta]),
             rescaled=np.concatenate([self.rescaled, theta]),
             bounds=np.concatenate([self.bounds, bounds]),
-            entries=[*self.entries, *map(Entry, names)],
+            entries=[*self.entries, *entries],
             to_little_noise=np.concatenate([self.to_little_noise, change]),
         )
 
-    def with_likelihood(self, model):
+    def with_likelihood(self, model, at_limits=None):
         """Return these hyperparameters followed by those of a model's likelihood for each output.
 
-        Raises ValueError if the initial values of the likelihood are not within its bounds.
+        `at_limits` is a list of the ``at_limit`` of each parameter, see `Entry`; None takes that of
+        the likelihood, if it has one. Raises ValueError if the initial values of the likelihood are
+        not within its bounds.
         """
         joined, likelihood, weight = self, model.likelihood, model.weight
         for k, y in enumerate(model.targets):
@@ -113,8 +129,13 @@ class Hyperparameters(NamedTuple):
             bounds = likelihood.params_bounds(y, weight)
             _check_start(likelihood, start, bounds)
             suffix = "" if len(model.targets) == 1 else f" of output {k}"
-            names = [name + suffix for name in likelihood.params_names()]
-            joined = joined.extended(start, bounds, names, likelihood.to_little_noise)
+            names = likelihood.params_names()
+            limits = at_limits or [getattr(likelihood, "at_limit", {})] * len(names)
+            entries = [
+                Entry(name + suffix, at_limit=at_limit)
+                for name, at_limit in zip(names, limits, strict=True)
+            ]
+            joined = joined.extended(start, bounds, entries, likelihood.to_little_noise)
         return joined
 
 

@@ -5,6 +5,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.models.periodic_deviations import constant_deviations, likely_periods
 from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._estimators.kernels.hyperparameters import PERIOD
 from sparsegpc._estimators.kernels.length_scales import (
     lengths_by_column,
     lengths_in_units,
@@ -103,7 +104,7 @@ def _period_starts(hyperparameters, spread, model):
     column, each start gives them different ones.
     """
     varying = [
-        [column for column in entry.period_of if spread.varies[column]]
+        [column for column in entry.column if spread.varies[column]] if entry.role == PERIOD else []
         for entry in hyperparameters.entries
     ]
     indices = [k for k, columns in enumerate(varying) if len(columns) == 1]

@@ -38,21 +38,27 @@ def kernel_structure(kernel):
     return parts, free
 
 
-def summand_indices(kernel, names):
-    """Return the indices of the hyperparameters of each summand, as lists.
+def summand_indices(kernel):
+    """Return the indices in theta of the hyperparameters of each summand, a list of lists.
 
-    `names` are those of the free hyperparameters of `kernel`. The list is empty if it is no sum.
+    It is empty if the kernel is no sum.
     """
-
-    def prefixes(part, prefix):
-        if not isinstance(part, sk.Sum):
-            return [prefix]
-        return prefixes(part.k1, f"{prefix}k1__") + prefixes(part.k2, f"{prefix}k2__")
-
     if not isinstance(kernel, sk.Sum):
         return []
-    found = prefixes(kernel, "")
-    return [[k for k, name in enumerate(names) if name.startswith(one)] for one in found]
+    found, start = [], 0
+    for summand in _summands(kernel):
+        found.append(list(range(start, start + summand.n_dims)))
+        start += summand.n_dims
+    return found
+
+
+def _summands(kernel):
+    """Yield the summands of a kernel in the order of theta, itself if it is no sum."""
+    if isinstance(kernel, sk.Sum):
+        yield from _summands(kernel.k1)
+        yield from _summands(kernel.k2)
+    else:
+        yield kernel
 
 
 def split_white(kernel):

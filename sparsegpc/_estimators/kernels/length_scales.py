@@ -16,9 +16,11 @@ def lengths_by_column(hyperparameters, spread):
     """
     found = {}
     for k, entry in enumerate(hyperparameters.entries):
+        if not entry.is_length_scale or entry.effect:
+            continue
         is_only = entry.column == "all" and len(spread.varies) == 1
         column = 0 if is_only else entry.column
-        if isinstance(column, int) and spread.varies[column] and not entry.effect:
+        if isinstance(column, int) and spread.varies[column]:
             found.setdefault(column, []).append(k)
     return found
 
@@ -36,20 +38,28 @@ def lengths_in_units(hyperparameters, spread, multiples):
     return found
 
 
-def effect_lengths(hyperparameters):
-    """Return a dict from the index in theta of each main effect's length scale to its column."""
+def effect_columns(hyperparameters):
+    """Return a dict from the index in theta of each length scale of main effects to its column.
+
+    That of a common one is "all".
+    """
     return {
         k: entry.column
         for k, entry in enumerate(hyperparameters.entries)
-        if entry.effect is MainEffects and isinstance(entry.column, int)
+        if entry.is_length_scale and entry.effect is MainEffects
     }
+
+
+def effect_lengths(hyperparameters):
+    """Return `effect_columns` without length scales that columns share."""
+    columns = effect_columns(hyperparameters)
+    return {k: column for k, column in columns.items() if isinstance(column, int)}
 
 
 def shortened_effects(theta, columns, distances, bounds):
     """Return theta with effects that vary at least as fast as within the distances (D,).
 
-    `columns` is a dict from the index in theta of each effect's length scale to its column, or to
-    "all" for a common one.
+    `columns` is a dict like that of `effect_columns`.
     """
     theta = theta.copy()
     for k, column in columns.items():
@@ -80,8 +90,9 @@ def typical_lengths(hyperparameters, spread):
     It is a typical distance of two rows in the columns that share the length scale, and for the
     main effect of a column its unit.
     """
-    lengths = [k for k, column in enumerate(hyperparameters.columns) if column is not None]
-    entries = [hyperparameters.entries[k] for k in lengths]
+    entries = hyperparameters.entries
+    lengths = [k for k, entry in enumerate(entries) if entry.is_length_scale]
+    entries = [entries[k] for k in lengths]
     joint = spread.joint_scale
     typical = [_typical_length(entry.column, spread, joint) for entry in entries]
     alone = [entry.effect is not None for entry in entries]

@@ -128,9 +128,9 @@ class KernelChoice(NamedTuple):
         """
         if not self.is_named:
             self._check_given(hyperparameters, len(spread.deviations))
-        parts = _entries_by_column(hyperparameters).values() if self.ties_length_scales else []
-        tying = [_tying_prior(*part, spread) for part in parts]
-        new_levels = [prior for part in parts for prior in _new_level_priors(*part, spread)]
+        vectors = _entries_by_column(hyperparameters) if self.ties_length_scales else []
+        tying = [_tying_prior(*each, spread) for each in vectors]
+        new_levels = [prior for each in vectors for prior in _new_level_priors(*each, spread)]
         return ProductPrior((*filter(None, tying), *new_levels))
 
     def _check_given(self, hyperparameters, n_columns):
@@ -168,19 +168,17 @@ def _length_bounds(lengths):
 
 
 def _entries_by_column(hyperparameters):
-    """Return the entries of theta for columns, a pair for each part of the kernel that has any.
+    """Return a list of a pair for each hyperparameter of the kernel with a value for each column.
 
     The pair is a dict from columns to indices in theta, and whether the entries are length scales;
     otherwise they are variances of main effects.
     """
-    parts = {}
+    vectors = {}
     for index, entry in enumerate(hyperparameters.entries):
-        part, _, label = entry.name.partition("[")
-        are_lengths = entry.column is not None
-        if label and (are_lengths or entry.effect is MainEffects):
-            indices, _ = parts.setdefault(part, ({}, are_lengths))
-            indices[int(label.removesuffix("]"))] = index
-    return parts
+        if isinstance(entry.column, int):
+            indices, _ = vectors.setdefault(entry.vector, ({}, entry.is_length_scale))
+            indices[entry.column] = index
+    return list(vectors.values())
 
 
 def _tying_prior(indices, are_lengths, spread):

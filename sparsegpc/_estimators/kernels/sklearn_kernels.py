@@ -19,7 +19,14 @@ from sparsegpc._core.kernels.algebra import (
 from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._estimators.kernels.hyperparameters import Entry, Hyperparameters
+from sparsegpc._estimators.kernels.hyperparameters import (
+    LENGTH_SCALE,
+    OFFSET,
+    PERIOD,
+    VARIANCE,
+    Entry,
+    Hyperparameters,
+)
 from sparsegpc._estimators.kernels.kernel_trees import ADDITIVE, walk
 from sparsegpc.kernels import Columns, Laplacian, MainEffects, OrthogonalAdditive
 
@@ -36,6 +43,8 @@ MATERN = {
 }
 # Hyperparameters that may be fixed at zero, which gives a DotProduct without offset.
 MAY_VANISH = ("sigma_0",)
+# Hyperparameters of scikit-learn that have the same role in any kernel.
+KNOWN_BY_NAME = {"constant_value": VARIANCE, "sigma_0": OFFSET}
 # Kernels whose `length_scale` divides distances between rows, or those along each column.
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic, Laplacian, OrthogonalAdditive)
 # Rows of the matrices from which the diagonal of a PairwiseKernel is taken.
@@ -48,8 +57,8 @@ class _Parameters:
     def __init__(self):
         self.values, self.free, self.entries = [], [], []
 
-    def add(self, kernel, prefix, name, columns=(None,), period_of=()):
-        """Add a hyperparameter with a value for each of the `columns`, see `Entry`."""
+    def add(self, kernel, prefix, name, role=None, columns=(None,)):
+        """Add a hyperparameter with a value for each of the `columns`; see `Entry` for these."""
         bounds = getattr(kernel, f"{name}_bounds")
         is_fixed = isinstance(bounds, str) and bounds == "fixed"
         smallest = 0.0 if is_fixed and name in MAY_VANISH else TINY
@@ -57,13 +66,12 @@ class _Parameters:
         self.free.extend([not is_fixed] * len(columns))
         if is_fixed:
             return
-        effect = type(kernel) if type(kernel) in ADDITIVE else None
+        effect, vector = type(kernel) if type(kernel) in ADDITIVE else None, f"{prefix}{name}"
         for k, column in enumerate(columns):
             number = column if isinstance(column, int) else k
             has_number = isinstance(column, int) or len(columns) > 1
-            label = f"{prefix}{name}[{number}]" if has_number else f"{prefix}{name}"
-            length_of = column if name == "length_scale" else None
-            self.entries.append(Entry(label, length_of, effect, period_of))
+            indexed = f"{vector}[{number}]" if has_number else vector
+            self.entries.append(Entry(indexed, role, column, effect, vector))
 
 
 def _log_values(kernel, name, n_values, smallest):
@@ -183,34 +191,34 @@ def _translate(kernel, prefix, seen, parameters):
         inner = _translate(kernel.kernel, f"{prefix}kernel__", seen.part(columns), parameters)
         return OnColumns(inner, columns)
     if kind is sk.ConstantKernel:
-        parameters.add(kernel, prefix, "constant_value")
+        parameters.add(kernel, prefix, "constant_value", VARIANCE)
         return families.Constant()
     if kind is sk.DotProduct:
-        parameters.add(kernel, prefix, "sigma_0")
+        parameters.add(kernel, prefix, "sigma_0", OFFSET)
         return families.DotProduct()
     if kind is sk.ExpSineSquared:
         parameters.add(kernel, prefix, "length_scale")
-        parameters.add(kernel, prefix, "periodicity", period_of=seen.columns)
+        parameters.add(kernel, prefix, "periodicity", PERIOD, (seen.columns,))
         return families.ExpSineSquared()
     if kind is sk.RationalQuadratic:
         parameters.add(kernel, prefix, "alpha")
-        parameters.add(kernel, prefix, "length_scale", (seen.together,))
+        parameters.add(kernel, prefix, "length_scale", LENGTH_SCALE, (seen.together,))
         return families.RationalQuadratic()
     radial = MATERN.get(kernel.nu) if kind is sk.Matern else RADIAL.get(kind)
     if radial is not None:
         columns = _columns(kernel, "length_scale", seen)
-        parameters.add(kernel, prefix, "length_scale", columns)
+        parameters.add(kernel, prefix, "length_scale", LENGTH_SCALE, columns)
         return radial(len(columns))
     if kind is MainEffects:
         columns = [_columns(kernel, name, seen) for name in ("length_scale", "variance")]
-        parameters.add(kernel, prefix, "length_scale", columns[0])
-        parameters.add(kernel, prefix, "variance", columns[1])
+        parameters.add(kernel, prefix, "length_scale", LENGTH_SCALE, columns[0])
+        parameters.add(kernel, prefix, "variance", VARIANCE, columns[1])
         return MainEffectsNode(len(columns[0]), len(columns[1]))
     if kind is OrthogonalAdditive:
         columns = _columns(kernel, "length_scale", seen)
         order, means, deviations = kernel._checked_settings(len(seen.columns))
-        parameters.add(kernel, prefix, "length_scale", columns)
-        parameters.add(kernel, prefix, "variance", (None,) * order)
+        parameters.add(kernel, prefix, "length_scale", LENGTH_SCALE, columns)
+        parameters.add(kernel, prefix, "variance", VARIANCE, (None,) * order)
         return OrthogonalNode(len(columns), order, means, deviations)
     return _by_values(kernel, prefix, parameters)
 
@@ -239,10 +247,11 @@ def _by_values(kernel, prefix, parameters):
     parameters.free.extend([True] * len(theta))
     for hyperparameter in kernel.hyperparameters:
         if not hyperparameter.fixed:
-            n = hyperparameter.n_elements
-            labels = [""] if n == 1 else [f"[{k}]" for k in range(n)]
-            names = [f"{prefix}{hyperparameter.name}{label}" for label in labels]
-            parameters.entries.extend(map(Entry, names))
+            n, vector = hyperparameter.n_elements, f"{prefix}{hyperparameter.name}"
+            names = [vector] if n == 1 else [f"{vector}[{k}]" for k in range(n)]
+            # Of kernels that are evaluated as a whole, nothing but the names is known.
+            role = KNOWN_BY_NAME.get(hyperparameter.name.split("__")[-1]) if n == 1 else None
+            parameters.entries.extend(Entry(name, role, vector=vector) for name in names)
     values = partial(_values, kernel)
     return FiniteDifferenceKernel(values, values, len(theta), str(kernel))
 

@@ -7,16 +7,15 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.all_rows import on_all_rows
-from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.more_points import (
+from sparsegpc._core.learning.diagnostics import (
     HIGH_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
     SMALL_COST_PER_ROW,
     are_too_few,
-    fit_moved,
-    fit_with_more_points,
 )
+from sparsegpc._core.learning.faster_functions import fit_faster
+from sparsegpc._core.learning.fit import StartOptions
+from sparsegpc._core.learning.more_points import fit_moved, fit_with_more_points
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -27,6 +26,7 @@ from sparsegpc._estimators.learning.point_selection import (
     selector_in_use,
     specified_selector,
 )
+from sparsegpc._estimators.learning.problem_fit import check_points_may_move
 from sparsegpc._estimators.learning.search import search
 
 
@@ -60,10 +60,10 @@ def _better_from(fitted, of_column, others):
     selector, settings = specified_selector(problem), problem.settings
     faster = fit_faster(problem.model, result, thetas, selector, settings)
     is_found = not np.array_equal(faster.best.theta, result.best.theta)
-    may_grow = problem.chooses_points and len(problem.model.weight) > problem.default_points
+    may_grow = problem.chooses_points and len(problem.model.weight) > problem.default_points.first
     if of_column and may_grow and not (is_found or problem.progress.stopped):
         # In a single column they resolve a function that is twice as fast.
-        selector = named_selector(problem, 2 * problem.default_points)
+        selector = named_selector(problem, 2 * problem.default_points.first)
         faster = fit_faster(problem.model, result, of_column, selector, settings)
     if problem.moves_points and not (faster.trivial or problem.progress.stopped):
         faster = fit_moved(problem.model, faster, settings)
@@ -86,7 +86,12 @@ def better_with_enough_points(fitted, thetas):
 
 
 def with_search_from(fitted, theta):
-    """Return the better of a `FittedProblem` and a search from `theta` with as many points."""
+    """Return the better of a `FittedProblem` and a search from `theta` with as many points.
+
+    If `theta` is None, return the given one, evaluated last.
+    """
+    if theta is None:
+        return fitted.evaluated_last()
     problem, result = fitted.problem, fitted.result
     model, best, settings = problem.model, result.best, problem.settings
     if problem.seeks_number:
@@ -116,17 +121,17 @@ def with_more_points(fitted):
         return fitted
     # In very many rows, a small gain in each is a large one.
     most_cost = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else HIGH_COST_PER_ROW
-    n_points = problem.most_points
+    n_points = problem.default_points.most
     if not are_too_few(problem.model, result, most_cost):
         if problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW:
             return fitted
-        n_points = min(n_points, 2 * problem.default_points)
+        n_points = min(n_points, 2 * problem.default_points.first)
     return fitted if n_points <= len(result.best.points.Z) else _with_points(fitted, n_points)
 
 
 def with_most_points(fitted):
     """Fit with the most points that a fit uses by default, and return the better result."""
-    return _with_points(fitted, fitted.problem.most_points)
+    return _with_points(fitted, fitted.problem.default_points.most)
 
 
 def _with_points(fitted, n_points):
@@ -151,7 +156,7 @@ def _may_move(problem):
     if not is_free or estimator.optimize_inducing != "auto" or estimator.selector != AUTO:
         return False
     try:
-        problem.check_points_may_move()
+        check_points_may_move(problem)
     except NotImplementedError:
         return False
     return True

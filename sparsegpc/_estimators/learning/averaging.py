@@ -15,7 +15,7 @@ AVERAGING_ROWS = 100
 
 @with_parameters
 class HyperparameterDraws:
-    """The part of an estimator with the parameter `hyperparameters` that keeps draws of them.
+    """Base of estimators with the parameter `hyperparameters`, which keep draws of them.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class HyperparameterDraws:
     ----------
     hyperparameter_draws_ : ndarray of shape (n_draws, n_parameters)
         The draws with `kernel_` over which predictions are averaged: logarithms of its free
-        hyperparameters, then the parameters of the noise or the likelihood, as they are learned: for
-        example the logarithm of a noise variance, or logarithms of the gaps between cut points. A
-        single one, what was learned, if there is no average. Those of a kernel object are within
+        hyperparameters, then the parameters of the noise or the likelihood, as they are learned,
+        for example the logarithm of a noise variance, or logarithms of the gaps between cut points.
+        A single one, what was learned, if there is no average. Those of a kernel object are within
         its bounds; those of a kernel given by name may exceed the limits of the search if they have
         a prior.
     hyperparameter_weights_ : ndarray of shape (n_draws,)

@@ -17,9 +17,9 @@ from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem
 from sparsegpc._estimators.learning.search import FittedProblem, search
 
-# DECIDING_ROWS decide; from MANY_ROWS on it is a DECIDING_SHARE of them, but at most
+# DECIDING_ROWS decide; of VERY_MANY_ROWS or more, it is a DECIDING_SHARE of them, but at most
 # MOST_DECIDING_ROWS. With ``n_inducing="auto"`` these fits have at most MOST_POINTS.
-DECIDING_ROWS, MANY_ROWS, MOST_POINTS = 2000, 100_000, 200
+DECIDING_ROWS, VERY_MANY_ROWS, MOST_POINTS = 2000, 100_000, 200
 DECIDING_SHARE, MOST_DECIDING_ROWS = 0.2, 100_000
 # Where an addition helps, FIRST_ITERATIONS iterations show it by a gain of FIRST_GAIN nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
@@ -45,33 +45,33 @@ class Decision(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A `Problem`, and the `FittedProblem` of the rows that decide, a part of its rows or all."""
+    """A `Problem` of all rows, and the `FittedProblem` of the rows that decide, a part or all."""
 
     full_problem: Problem
-    part_fit: FittedProblem
+    deciding_fit: FittedProblem
 
     @property
     def end(self):
         """The `Evaluation` at the end of the fit."""
-        return self.part_fit.result.best
+        return self.deciding_fit.result.best
 
     @property
     def n_rows(self):
         """The number of rows that decide."""
-        return len(self.part_fit.problem.model.weight)
+        return len(self.deciding_fit.problem.model.weight)
 
     def decision(self):
         """Return the `Decision` for this candidate, with what is learned."""
-        problem, part, result = self.full_problem, self.part_fit.problem, self.part_fit.result
-        has_all_rows = part.model is problem.model
+        problem, (deciding, result, *_) = self.full_problem, self.deciding_fit
+        has_all_rows = deciding.model is problem.model
         was_simplified = problem.moves_points or problem.estimator.n_restarts_optimizer
         if has_all_rows and not (problem.seeks_number or was_simplified):
-            fitted = self.part_fit._replace(problem=problem)
+            fitted = self.deciding_fit._replace(problem=problem)
             return Decision(problem, fitted=fitted.evaluated_last())
         best, run = result.best, None
-        # Points that are some of the rows of a part might not suit all rows.
+        # Points among a part of the rows might not suit all rows.
         points = best.points if has_all_rows else None
-        if len(part.model.weight) > DECIDING_ROWS and result.hessian is not None:
+        if len(deciding.model.weight) > DECIDING_ROWS and result.hessian is not None:
             run = Run(best.theta, best, result.hessian)
         return Decision(problem, StartOptions([best.theta], points, run))
 
@@ -83,7 +83,7 @@ def simplified(estimator):
     return simple
 
 
-def deciding_part(problem, n_rows=None):
+def deciding_problem(problem, n_rows=None):
     """Return the `Problem` of the `n_rows` that decide, with a simplified estimator.
 
     By default they are the usual number for all rows of the problem.
@@ -102,7 +102,7 @@ def _n_deciding(problem):
     if problem.learns_from_part:
         return n_rows
     share = min(int(DECIDING_SHARE * n_rows), MOST_DECIDING_ROWS)
-    return DECIDING_ROWS if n_rows < MANY_ROWS else share
+    return DECIDING_ROWS if n_rows < VERY_MANY_ROWS else share
 
 
 def better_candidate(other, best, name, needed):
@@ -110,14 +110,15 @@ def better_candidate(other, best, name, needed):
 
     Print the comparison if the estimator is verbose; `name` states what the other one adds.
     """
-    gain, part = other.end.objective - best.end.objective, best.part_fit.problem
-    bound, without = (each.end.elbo + each.part_fit.problem.offset for each in (other, best))
-    part.print_line(
-        f"{name}: {len(part.model.weight)} rows, bound {bound:.4f} with them, "
-        f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed: "
-        f"{'kept' if gain > needed else 'left out'}"
+    gain, deciding = other.end.objective - best.end.objective, best.deciding_fit.problem
+    bound, without = (each.end.elbo + each.deciding_fit.problem.offset for each in (other, best))
+    is_better = gain > needed
+    comparison = (
+        f"{name}: {len(deciding.model.weight)} rows, bound {bound:.4f} with them, "
+        f"{without:.4f} without, gain with their prior {gain:.4f} of {needed:.4f} needed"
     )
-    return other if gain > needed else best
+    deciding.print_verdict(comparison, is_better)
+    return other if is_better else best
 
 
 def best_run(problem, starts, needed):

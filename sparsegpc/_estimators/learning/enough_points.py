@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.learning.default_points import FIRST_POINTS
 from sparsegpc._core.learning.few_rows import FewRows
 from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.more_points import FIRST_POINTS
 from sparsegpc._core.learning.single_start import FitResult, Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import function_starts
@@ -50,7 +50,7 @@ def fit_with_enough_points(problem, starts, warm):
         values = fits.learned_from_few_rows(values)
     growth = fits.grow(values)
     if starts is not None and not (warm or problem.progress.stopped):
-        growth = _with_missed(problem, starts.values[0], growth)
+        growth = _better_growth(problem, starts.values[0], growth)
     for step in growth.history:
         step["lower_bound"] += problem.offset
     return growth
@@ -127,7 +127,7 @@ class PointGrowth:
         tol = problem.estimator.certificate_tol
         max_points = min(problem.estimator.max_inducing, len(model.weight))
         size, history, best, before = min(first_size, max_points), [], None, None
-        first = thetas
+        first, was_certified = thetas, False
         while True:
             result = self.fit(size, thetas)
             found = result.best
@@ -144,7 +144,7 @@ class PointGrowth:
             contradicted = self.is_contradicted(found.theta)
             is_confirmed = before is not None and not contradicted
             gains_little = gained <= tol * model.total_weight
-            if is_confirmed and gains_little and history[-2]["gap_per_row"] <= tol:
+            if was_certified and is_confirmed and gains_little:
                 return Growth(before, history, "certified")
             if n_points < size or size == max_points:
                 end = "full_rank" if n_points < size else "max_inducing"
@@ -154,11 +154,12 @@ class PointGrowth:
             if is_confirmed and gained <= max(PLATEAU * gain, model.tol):
                 return Growth(best, history, "plateau")
             before, thetas = (None, first) if contradicted else (result, [best.best.theta])
+            was_certified = is_certified
             size = min(2 * size, max_points)
 
 
-def _with_missed(problem, theta, growth):
-    """Return a `Growth`, or a better one from `theta` if the first one has missed that.
+def _better_growth(problem, theta, growth):
+    """Return the `Growth`, or a better one that begins at `theta`, if the first has missed that.
 
     `theta` was learned from more rows than the few from which the number of points grew, and few
     rows or points may show nothing of a function that varies fast.
@@ -182,7 +183,7 @@ def _enough_points(problem, theta, best):
     more than what an addition to the model must gain, and than the certificate allows.
     """
     estimator, model = problem.estimator, problem.model
-    n_most = min(problem.most_points, estimator.max_inducing, len(model.weight))
+    n_most = min(problem.default_points.most, estimator.max_inducing, len(model.weight))
     n_points = min(max(FIRST_POINTS, len(best.points.Z)), n_most)
     tol = estimator.certificate_tol * model.total_weight
     needed = best.objective + max(problem.needed_gain, tol)

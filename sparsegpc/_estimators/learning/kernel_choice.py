@@ -20,7 +20,7 @@ from sparsegpc._estimators.learning.comparison import (
     Decision,
     best_run,
     better_candidate,
-    deciding_part,
+    deciding_problem,
 )
 from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
 from sparsegpc._estimators.learning.search import search
@@ -68,7 +68,7 @@ def decide_kernel(builder, allows_transform=True):
 def _first_problem(builder, choice, allows_transform):
     """Return the `Problem` without additions, and the transform of its columns to try, or None.
 
-    A transform that the user demands is part of the problem.
+    The problem has a transform that the user demands.
     """
     log_transform = builder.estimator.log_transform
     is_demanded = log_transform not in ("auto", False)
@@ -76,7 +76,7 @@ def _first_problem(builder, choice, allows_transform):
     problem = builder.build(choice._replace(main_effects=False))
     if not (is_demanded or is_open):
         return problem, None
-    rows = problem.rows
+    rows = problem.rows.merged
     transform = find_log_transform(rows.X, rows.weight, problem.spread.varies)
     if transform is None or is_open:
         return problem, transform
@@ -86,7 +86,7 @@ def _first_problem(builder, choice, allows_transform):
 def _learned(problem):
     """Return the `Candidate` of a problem."""
     # Comparisons are meaningless until the base model fits the main signal.
-    return Candidate(problem, search(deciding_part(problem)).then(with_faster_function))
+    return Candidate(problem, search(deciding_problem(problem)).then(with_faster_function))
 
 
 def _with_tied_lengths(best):
@@ -98,7 +98,7 @@ def _with_tied_lengths(best):
     other = attempted(_learned, best.full_problem.with_choice(length_scales="tied"))
     if other is None:
         return best
-    needed = MULTIPLE_FOR_TIED * best.part_fit.problem.needed_gain
+    needed = MULTIPLE_FOR_TIED * best.deciding_fit.problem.needed_gain
     return better_candidate(other, best, "tied length scales", max(needed, FIRST_GAIN))
 
 
@@ -109,13 +109,13 @@ def _with_transform(best, transform):
     units of the transformed ones, and the other one those that a kernel by name has at first.
     """
     before, problem = best.full_problem, best.full_problem.with_choice(transform=transform)
-    hyperparameters, part = problem.hyperparameters, deciding_part(problem)
+    hyperparameters, deciding = problem.hyperparameters, deciding_problem(problem)
     moved = typical_log_lengths(hyperparameters, problem.spread)
     moved -= typical_log_lengths(before.hyperparameters, before.spread)
     values = [best.end.theta + moved, hyperparameters.rescaled]
     values = [np.clip(theta, *hyperparameters.bounds.T) for theta in values]
-    starts = [Start.typical(part.model, theta) for theta in values]
-    found = best_run(part, starts, best.end.objective - SHORTFALL)
+    starts = [Start.typical(deciding.model, theta) for theta in values]
+    found = best_run(deciding, starts, best.end.objective - SHORTFALL)
     if found is None:
         return best
     # A faster function was looked for in the columns as they are only.
@@ -129,13 +129,13 @@ def _with_main_effects(plain, only_nested=False):
     They are learned from as many rows, and if `only_nested` from the end of `plain` only.
     """
     problem = plain.full_problem.with_choice(main_effects=True)
-    part = deciding_part(problem, plain.n_rows)
-    starts = MainEffectStarts(part, plain.part_fit.result)
+    deciding = deciding_problem(problem, plain.n_rows)
+    starts = MainEffectStarts(deciding, plain.deciding_fit.result)
     starts = [starts.nested()] if only_nested else starts.all()
-    found = best_run(part, starts, plain.end.objective + FIRST_GAIN)
+    found = best_run(deciding, starts, plain.end.objective + FIRST_GAIN)
     if found is None:
         return plain
-    needed = max(part.needed_gain, FIRST_GAIN)
+    needed = max(deciding.needed_gain, FIRST_GAIN)
     return better_candidate(Candidate(problem, found), plain, "main effects", needed)
 
 
@@ -157,7 +157,7 @@ def _may_have_missed_effects(fitted):
     """Return whether a fit without effects knows more than the decision against them did."""
     problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
     is_open = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
-    is_learned = problem.learns and not (is_warm(problem.estimator) or fitted.result.trivial)
+    is_learned = fitted.has_function and not is_warm(problem.estimator)
     if problem.choice.main_effects or not (is_open and is_learned):
         return False
     if len(problem.model.weight) > DECIDING_ROWS:
@@ -172,9 +172,9 @@ def _decision_with_effects(plain):
     They are learned like others, since a fit from the usual starts may end below the one without
     them. The usual starts remain if that one is constant, or if there are too many columns.
     """
-    problem, result = plain.full_problem.with_choice(main_effects=True), plain.part_fit.result
+    problem, result = plain.full_problem.with_choice(main_effects=True), plain.deciding_fit.result
     if result.trivial or not problem.choice.may_have_effects(problem.spread):
         return Decision(problem)
-    part = deciding_part(problem)
-    found = best_run(part, MainEffectStarts(part, result).all(), -np.inf)
+    deciding = deciding_problem(problem)
+    found = best_run(deciding, MainEffectStarts(deciding, result).all(), -np.inf)
     return Decision(problem) if found is None else Candidate(problem, found).decision()

@@ -50,7 +50,9 @@ def decide_likelihood(builder):
         if not problem.learns:
             return decide_kernel(builder)
         if name == usual or not builder.progress.stopped:
-            fits |= _fit(problem, name, fits, name == usual)
+            found = _fit(problem, name, fits, name == usual)
+            if found is not None:
+                fits[name] = found
     return _decision(builder, usual, fits) if fits else decide_kernel(builder)
 
 
@@ -67,20 +69,18 @@ def _simple_problem(builder):
 
 
 def _fit(problem, name, fits, is_usual):
-    """Return a dict of the `FittedProblem` by the name of its likelihood, empty if that fails.
+    """Return the `FittedProblem` with the likelihood of this name, or None if that fails.
 
-    `fits` holds those of other likelihoods. Unless it is the usual one, a slow search goes on only
-    where it begins well.
+    `fits` holds those with other likelihoods, by name. Unless it is the usual one, a slow search
+    goes on only where it begins well.
     """
     best = max((fit.result.best for fit in fits.values()), key=lambda b: b.objective, default=None)
     if name not in SLOW or best is None:
-        found = attempted(search, problem)
-        return {} if found is None else {name: found}
+        return attempted(search, problem)
     n_kernel = problem.model.kernel.n_params
     theta = np.append(best.theta[:n_kernel], problem.hyperparameters.theta[n_kernel:])
     needed = -np.inf if is_usual else best.objective
-    found = best_run(problem, [Start.typical(problem.model, theta)], needed)
-    return {} if found is None else {name: found}
+    return best_run(problem, [Start.typical(problem.model, theta)], needed)
 
 
 def _decision(builder, usual, fits):

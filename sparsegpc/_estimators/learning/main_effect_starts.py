@@ -2,11 +2,15 @@
 
 import numpy as np
 
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.models.similar_distances import similar_distances
 from sparsegpc._core.numerics.floats import TINY
-from sparsegpc._estimators.kernels.length_scales import lengths_by_column, shortened_effects
+from sparsegpc._estimators.kernels.length_scales import (
+    effect_columns,
+    lengths_by_column,
+    shortened_effects,
+)
 from sparsegpc._estimators.kernels.named_kernels import EFFECTS_SHARE
 from sparsegpc.kernels import MainEffects
 
@@ -76,8 +80,8 @@ class MainEffectStarts:
     def _without_slow_columns(self, lengths):
         """Return a list of the `Start` at an interaction of the fast columns beside effects of all.
 
-        It is empty if no column is slow in the fit without effects. There a slow column may be part
-        of the interaction only because its effect had no other place: a line beside a wave of two
+        It is empty if no column is slow in the fit without effects. There a slow column may be in
+        the interaction only because its effect had no other place: a line beside a wave of two
         columns makes the variance large and the length scales of the wave too long.
         """
         relative = {
@@ -100,7 +104,7 @@ class MainEffectStarts:
         Where deviations of rows that are near in a single column are correlated, f misses a
         function of that column that varies on this scale.
         """
-        columns, bounds = self._effect_columns(), self._hyperparameters.bounds
+        columns, bounds = effect_columns(self._hyperparameters), self._hyperparameters.bounds
         return self._start(shortened_effects(start.theta, columns, distances, bounds))
 
     def _own_lengths(self):
@@ -108,16 +112,10 @@ class MainEffectStarts:
         theta = self._usual.copy()
         columns = self._hyperparameters.columns[: self._effects.start]
         own = dict(zip(columns, self._interaction, strict=True))
-        for k, column in self._effect_columns().items():
+        for k, column in effect_columns(self._hyperparameters).items():
             if isinstance(column, int):
                 theta[k] = min(own[column], np.log(MOST_UNITS * self._spread.units[column]))
         return theta
-
-    def _effect_columns(self):
-        """Return a dict from the index in theta of each effect's length scale to its column."""
-        indices = range(self._effects.start, self._effects.stop)
-        columns = self._hyperparameters.columns[self._effects]
-        return {k: c for k, c in zip(indices, columns, strict=True) if c is not None}
 
     def _theta(self, interaction, lengths, share=1.0):
         """Return theta at a start.
@@ -126,7 +124,9 @@ class MainEffectStarts:
         those in `lengths` (P,).
         """
         effects = lengths[self._effects].copy()
-        are_variances = [column is None for column in self._hyperparameters.columns[self._effects]]
+        are_variances = [
+            entry.is_variance for entry in self._hyperparameters.entries[self._effects]
+        ]
         effects[are_variances] = np.log(share * self._variance / len(self._spread.deviations))
         theta = np.concatenate([interaction, effects, self._likelihood])
         return np.clip(theta, *self._hyperparameters.bounds.T)

@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.growing_subsets import FEWEST_FOR_SUBSETS
-from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, shortened
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, with_shorter_lengths
+from sparsegpc._core.learning.single_start import MANY_ROWS, Start
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function
@@ -53,20 +52,32 @@ def decide_noise(builder):
     choice = decision.problem.choice
     varying = builder.with_noise(transform=choice.transform)
     if is_warm(estimator):
-        was_constant = is_auto and homoscedastic.plan.is_like(estimator._plan)
-        same = homoscedastic if was_constant else varying
-        check_same_noise(same)
-        if estimator._noise.prior_means is not None:
-            same = same.from_noise(estimator._noise.prior_means)
-        return Decision(same.build(choice))
+        last = homoscedastic if is_auto and homoscedastic.plan.is_like(estimator._plan) else varying
+        return Decision(_from_last_noise(last).build(choice))
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice))
+    return _learned_decision(decision, varying, is_auto)
+
+
+def _from_last_noise(builder):
+    """Return the `RegressionBuilder` that goes on from the noise of the last fit."""
+    check_same_noise(builder)
+    log_noise = builder.estimator._noise.prior_means
+    return builder if log_noise is None else builder.from_noise(log_noise)
+
+
+def _learned_decision(decision, varying, is_auto):
+    """Return the `Decision` about the noise of the `RegressionBuilder` of noise that varies.
+
+    `decision` is that about the kernel with homoscedastic noise, which may remain if `is_auto`.
+    """
     # Beside noise that varies, an effect that was taken for noise would not show.
     fitted = decision.learn().then(with_faster_function).then(with_faster_effects)
     if is_auto and fitted.stopped:
         return Decision(fitted.problem, fitted=fitted)
     n_kernel = fitted.problem.model.kernel.n_params
-    problem = varying.from_noise(fitted.result.best.theta[n_kernel:]).build(choice)
+    noisy = varying.from_noise(fitted.result.best.theta[n_kernel:])
+    problem = noisy.build(decision.problem.choice)
     starts = _starts(problem, fitted)
     if not is_auto:
         return Decision(problem, starts)
@@ -95,7 +106,7 @@ def _starts(varying, fitted):
         constant_f = model.constant_theta(best.theta, problem.hyperparameters.bounds)[:n_kernel]
         values += [np.append(constant_f, start) for start in noise_starts]
     # Subsets of many rows choose their own points.
-    has_subsets = len(varying.model.weight) >= FEWEST_FOR_SUBSETS
+    has_subsets = len(varying.model.weight) >= MANY_ROWS
     return StartOptions(values, None if has_subsets else best.points)
 
 
@@ -131,7 +142,10 @@ def _vanishes(model, evaluation):
 
 
 def _vanishing_share(y, weight, precision):
-    """Return the share of rows (N,) whose target is shared, and whose noise vanishes."""
+    """Return the share of rows with a target that others have, too, at which the noise vanishes.
+
+    `y`, `weight` and `precision` have the shape (N,).
+    """
     values, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(values) == 1:
         return 0.0
@@ -163,5 +177,7 @@ def _starts_by_column(problem, theta, points):
         short[k] = values[0]
     points = part.with_noise_points(points, short)
     start = Start(theta, part.initial_state(), points=points)
-    found = shortened(part, start, alternatives, problem.progress, MOST_PASSES, COLUMN_SHARE)
+    found = with_shorter_lengths(
+        part, start, alternatives, problem.progress, MOST_PASSES, COLUMN_SHARE
+    )
     return [] if found is None else [found]

@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_random_state
 
-from sparsegpc._core.learning.more_points import FIRST_POINTS
+from sparsegpc._core.learning.default_points import FIRST_POINTS
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
@@ -67,7 +67,7 @@ def specified_selector(problem, warm=False):
         n_points = estimator.n_inducing
         if n_points is None:
             n_last = len(estimator.inducing_points_) if warm else 0
-            n_points = max(problem.default_points, min(n_last, problem.most_points))
+            n_points = max(problem.default_points.first, min(n_last, problem.default_points.most))
         return named_selector(problem, n_points)
     if not isinstance(selector, BaseEstimator):
         points = check_inducing_points(selector, estimator.n_features_in_)
@@ -97,7 +97,7 @@ def selector_in_use(problem, n_points):
 
 def has_more_points(problem, n_points):
     """Return whether a fit has gone on to more points than those with which learning begins."""
-    return problem.chooses_points and n_points > problem.default_points
+    return problem.chooses_points and n_points > problem.default_points.first
 
 
 def named_selector(problem, n_points, tol=None):

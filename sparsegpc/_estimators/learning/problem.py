@@ -1,6 +1,5 @@
 """A learning problem: rows, kernel and likelihood, and the estimator with its parameters."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -8,17 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.all_rows import learning_part
-from sparsegpc._core.learning.more_points import (
-    COMPARISON_COST_ROWS,
-    EXACT_COST_ROWS,
-    FIRST_POINTS,
-    FULL_COST_ROWS,
-    NEARLY_ALL,
-    PART_COST_ROWS,
-    affordable_points,
-    has_small_known_noise,
-)
-from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.default_points import DefaultPoints
 from sparsegpc._core.learning.single_start import FitSettings
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import MergedRows
@@ -28,53 +17,91 @@ from sparsegpc._estimators.kernels.initialization import shorter_lengths, weak_p
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.point_selection import first_points
-from sparsegpc._estimators.messages.progress import print_line
-from sparsegpc._estimators.noise.base import NoisePlan
+from sparsegpc._estimators.messages.reporting import print_line
+
+
+class ProblemRows(NamedTuple):
+    """The rows of a problem, and which of the user's rows they are.
+
+    ``merged``, ``spread``
+        The `MergedRows`, and the distances between them.
+    ``places``, ``untransformed_X``
+        The indices (N,) of the user's rows from which the rows are merged, and these rows (N, D)
+        without the transform of the columns.
+    """
+
+    merged: MergedRows
+    spread: Spread
+    places: np.ndarray
+    untransformed_X: np.ndarray | RowSource
+
+    def user_indices(self, points):
+        """Return the indices (M,) of `InducingPoints` among the user's rows, or None."""
+        return None if points.indices is None else self.places[self.merged.first[points.indices]]
+
+    def user_columns(self, points, transform):
+        """Return the locations (M, D) of `InducingPoints` in the user's columns.
+
+        The columns of the merged rows have a `transform`, or None.
+        """
+        if transform is None:
+            return points.Z
+        if points.indices is None:
+            return transform.inverse(points.Z)
+        return self.untransformed_X[self.merged.first[points.indices]]
 
 
 class Problem(NamedTuple):
     """The input of a search.
 
-    ``estimator``, ``rng``
-        The estimator with the parameters of the search, and its random generator.
-    ``choice``
-        The `KernelChoice`, without "auto".
-    ``rows``, ``spread``
-        The `MergedRows`, and the distances between them.
-    ``places``, ``untransformed_X``
-        The indices (N,) of the user's rows from which the rows are merged, and these rows (N, D)
-        without the transform of the choice.
-    ``kernel``, ``hyperparameters``
-        scikit-learn's kernel of f, and its `Hyperparameters`, followed by those of the likelihood.
+    ``builder``
+        The `ProblemBuilder` of this problem and of those with other kernels. What they share is in
+        the builder: a random generator, the record of evaluations and a regressor's `NoisePlan`.
+    ``estimator``
+        The estimator with the parameters of the search; in a comparison, a simplified copy.
+    ``choice``, ``kernel``
+        The `KernelChoice`, without "auto", and scikit-learn's kernel of f that results from it.
+    ``rows``
+        The `ProblemRows`.
+    ``hyperparameters``
+        The `Hyperparameters` of the kernel, followed by those of the likelihood.
     ``model``, ``whole``
         The core's model from which to learn, of all rows or a part of them, and that of all rows,
         for the posterior in the end.
-    ``progress``
-        The record of the evaluations.
-    ``build``
-        The function that has built the problem, given a `KernelChoice`.
-    ``plan``
-        The `NoisePlan` of a regressor.
     """
 
+    builder: object
     estimator: BaseEstimator
-    rng: np.random.RandomState
     choice: KernelChoice
-    rows: MergedRows
-    places: np.ndarray
-    untransformed_X: np.ndarray | RowSource
-    spread: Spread
     kernel: Kernel
+    rows: ProblemRows
     hyperparameters: Hyperparameters
     model: SparseModel
     whole: SparseModel
-    progress: Progress
-    build: Callable
-    plan: NoisePlan | None = None
+
+    @property
+    def rng(self):
+        """The random generator."""
+        return self.builder.rng
+
+    @property
+    def progress(self):
+        """The `Progress` that records the evaluations."""
+        return self.builder.progress
+
+    @property
+    def plan(self):
+        """The `NoisePlan` of a regressor, else None."""
+        return self.builder.plan
+
+    @property
+    def spread(self):
+        """The `Spread` of the rows."""
+        return self.rows.spread
 
     def with_choice(self, **changes):
         """Return the problem with another kernel, given what changes in its `KernelChoice`."""
-        return self.build(self.choice._replace(**changes))
+        return self.builder.build(self.choice._replace(**changes))
 
     @property
     def offset(self):
@@ -143,52 +170,20 @@ class Problem(NamedTuple):
         )
 
     @property
-    def most_points(self):
-        """The most points that a fit uses by default."""
-        n_points = self._affordable(PART_COST_ROWS if self.learns_from_part else FULL_COST_ROWS)
-        n_rows = len(self.model.weight)
-        # A point at every row loses nothing.
-        return max(n_points, n_rows) if n_points > NEARLY_ALL * n_rows else n_points
-
-    @property
     def default_points(self):
-        """The number of points with which learning begins by default.
-
-        Variance that few points leave unexplained costs its ratio to the noise. If that is small
-        and cannot grow, the best hyperparameters for too few points are far from those for enough.
-        """
-        if self.learns_from_part or not has_small_known_noise(self.model):
-            return FIRST_POINTS
-        return self._affordable(EXACT_COST_ROWS)
-
-    @property
-    def points_for_comparison(self):
-        """The number of points with which the default kernel is compared with rougher ones."""
-        return max(self.default_points, self._affordable(COMPARISON_COST_ROWS))
-
-    def _affordable(self, cost_rows):
-        return affordable_points(len(self.model.weight), self.model.n_functions, cost_rows)
-
-    def check_points_may_move(self):
-        """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""
-        kernel, X = self.hyperparameters.kernel, self.model.X
-        _, pullback = kernel.evaluate(np.zeros(kernel.n_params), X[:1], X[:1])
-        pullback(np.ones((1, 1)), wrt_Z=True)
+        """The `DefaultPoints`, the numbers of points if the user leaves them open."""
+        return DefaultPoints(self.model, self.learns_from_part)
 
     def print_line(self, text):
         """Print a line about the fit if the estimator is verbose."""
         if self.estimator.verbose:
             print_line(type(self.estimator).__name__, text, self.progress.label)
 
+    def print_verdict(self, comparison, is_kept):
+        """Print a line about a comparison, and whether what was tried is kept, if verbose."""
+        self.print_line(f"{comparison}: {'kept' if is_kept else 'left out'}")
+
     def report(self, n_choices, n_points, bound):
         """Print a line about a choice of points if the estimator is verbose."""
         bound = bound + self.offset
         self.print_line(f"choice {n_choices}: {n_points} points, bound {bound:.4f}")
-
-    def untransformed(self, points):
-        """Return the locations of `InducingPoints` in the user's columns, shape (M, D)."""
-        if self.choice.transform is None:
-            return points.Z
-        if points.indices is None:
-            return self.choice.transform.inverse(points.Z)
-        return self.untransformed_X[self.rows.first[points.indices]]

@@ -11,7 +11,7 @@ from sparsegpc._estimators.input.validation import column_names
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.learning.problem import Problem
+from sparsegpc._estimators.learning.problem import Problem, ProblemRows
 from sparsegpc._estimators.noise.base import NoiseData, shape_prior
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
@@ -20,14 +20,18 @@ from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_a
 class ProblemBuilder:
     """Base of the builders, which build the `Problem` of an estimator for any `KernelChoice`.
 
-    All problems share the record of evaluations, and those with the same transform of the columns
-    share the merged rows. `data` are `PresentRows` or `Targets`.
+    All problems share the random generator ``rng`` and the `Progress` that records evaluations;
+    those with the same transform of the columns share the merged rows. `data` are `PresentRows` or
+    `Targets`.
     """
+
+    # The `NoisePlan` of a regressor.
+    plan = None
 
     def __init__(self, estimator, data, progress):
         self.estimator, self.progress = estimator, progress
         self._data, self._rows = data, {}
-        self._rng = check_random_state(estimator.random_state)
+        self.rng = check_random_state(estimator.random_state)
 
     @property
     def total_weight(self):
@@ -67,23 +71,17 @@ class ProblemBuilder:
             self._rows[transform] = data, merged, measure_spread(merged.X, merged.weight)
         return self._rows[transform]
 
-    def _problem(self, choice, rows, spread, kernel, hyperparameters, model, plan=None):
-        """Return the `Problem` with these parts and those that all problems share."""
+    def _problem(self, choice, kernel, merged, spread, hyperparameters, model):
+        """Return the `Problem` with these values and those that all problems share."""
         return Problem(
+            builder=self,
             estimator=self.estimator,
-            rng=self._rng,
             choice=choice,
-            rows=rows,
-            places=self._data.places,
-            untransformed_X=self._data.X,
-            spread=spread,
             kernel=kernel,
+            rows=ProblemRows(merged, spread, self._data.places, self._data.X),
             hyperparameters=hyperparameters,
             model=model,
             whole=model,
-            progress=self.progress,
-            build=self.build,
-            plan=plan,
         ).with_part()
 
 
@@ -104,16 +102,17 @@ class LikelihoodBuilder(ProblemBuilder):
         return self.estimator._merged(data)
 
     def build(self, choice):
-        data, rows, spread = self._rows_with(choice.transform)
+        data, merged, spread = self._rows_with(choice.transform)
         kernel, n_columns = choice.resolve(spread), self.estimator.n_features_in_
         hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE)
         prior = choice.prior(hyperparameters, spread)
-        parts = hyperparameters.kernel, self.likelihood, data, rows
-        model = self.estimator._sparse_model(*parts, prior=prior)
+        model = self.estimator._sparse_model(
+            hyperparameters.kernel, self.likelihood, data, merged, prior=prior
+        )
         if choice.is_named:
             model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
         hyperparameters = hyperparameters.with_likelihood(model)
-        return self._problem(choice, rows, spread, kernel, hyperparameters, model)
+        return self._problem(choice, kernel, merged, spread, hyperparameters, model)
 
 
 class RegressionBuilder(ProblemBuilder):
@@ -184,4 +183,4 @@ class RegressionBuilder(ProblemBuilder):
         options = {**self.estimator._model_options(KnownNoise()), "prior": prior}
         model = self.plan.model(hyperparameters.kernel, targets, rows, options)
         hyperparameters = self.plan.extend(hyperparameters, model)
-        return self._problem(choice, rows, spread, kernel, hyperparameters, model, self.plan)
+        return self._problem(choice, kernel, rows, spread, hyperparameters, model)

@@ -23,7 +23,7 @@ def fit_problem(problem, selector, starts):
     hyperparameters, settings = problem.hyperparameters, problem.settings
     if problem.moves_points:
         try:
-            problem.check_points_may_move()
+            check_points_may_move(problem)
         except NotImplementedError as error:
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
     values, restarts = [hyperparameters.theta], []
@@ -36,7 +36,7 @@ def fit_problem(problem, selector, starts):
             on_all_rows=_starts_on_all_rows(problem, values),
             restarts=restarts,
             simpler=simpler_starts(problem, values),
-            columns=_columns(problem),
+            single_columns=_single_columns(problem),
         )
     else:
         # The fit from which they come has tried shorter length scales.
@@ -52,6 +52,13 @@ def evaluate_problem(problem, selector, theta, states=None):
     """
     settings = problem.settings._replace(max_iter=0, max_reselections=0, report=None)
     return fit_from(problem.model, Start(theta, states), selector, settings).best
+
+
+def check_points_may_move(problem):
+    """Raise NotImplementedError if the kernel has no derivatives w.r.t. the points."""
+    kernel, X = problem.hyperparameters.kernel, problem.model.X
+    _, pullback = kernel.evaluate(np.zeros(kernel.n_params), X[:1], X[:1])
+    pullback(np.ones((1, 1)), wrt_Z=True)
 
 
 def _starts_on_all_rows(problem, values):
@@ -79,8 +86,8 @@ def _restarts(problem):
     return [problem.rng.uniform(*bounds.T) for _ in range(n_restarts)]
 
 
-def _columns(problem):
-    """Return the ``columns`` of `StartOptions`; None with a prior that ties the lengths."""
+def _single_columns(problem):
+    """Return what `StartOptions` need to try columns by themselves; None if lengths are tied."""
     if not problem.learns or problem.choice.ties_length_scales:
         return None
     return single_columns(problem.hyperparameters, problem.spread)
@@ -91,5 +98,4 @@ def simpler_starts(problem, thetas):
     hyperparameters, model = problem.hyperparameters, problem.model
     if not problem.learns or not isinstance(problem.estimator.kernel, Kernel):
         return []
-    indices = summand_indices(problem.kernel, hyperparameters.names[: model.kernel.n_params])
-    return summand_starts(hyperparameters, thetas, model, indices)
+    return summand_starts(hyperparameters, thetas, model, summand_indices(problem.kernel))

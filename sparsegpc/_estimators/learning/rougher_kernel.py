@@ -1,7 +1,7 @@
 """Replace the RBF of the default kernel by a rougher one if the targets vary less smoothly.
 
-A function with an RBF has derivatives of any order, and its parts determine each other over long
-distances. Where the targets vary less smoothly, it takes fast variation for noise, and is too
+A function with an RBF has derivatives of any order, and its values in one place say much about
+those far away. Where the targets vary less smoothly, it takes fast variation for noise, and is too
 certain of f. If a Matérn kernel with nu = 3/2 has a higher bound, learning goes on with that
 kernel, and then rougher ones are tried. All have the same parameters, so there is no penalty, but
 rougher functions need more points, so the comparison uses more.
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.single_start import Start, fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
 from sparsegpc._estimators.kernels.named_kernels import ROUGHER
@@ -46,7 +46,7 @@ def with_rougher_kernel(fitted):
     problem, smooth = fitted.problem, fitted.result
     estimator = problem.estimator
     is_open = estimator.kernel is None and estimator._may_be_rough and estimator.point_cost == 0.0
-    if not is_open or not problem.learns or smooth.trivial:
+    if not (is_open and fitted.has_function):
         return fitted
     first = problem.choice.kernel
     # A warm start may have begun with a rougher kernel.
@@ -112,7 +112,7 @@ def _refitted(rougher, smooth, longer, n_points, needed):
     """
     hyperparameters, theta = rougher.hyperparameters, smooth.best.theta.copy()
     for k, entry in enumerate(hyperparameters.entries):
-        if entry.column is not None and entry.effect is None:
+        if entry.is_length_scale and entry.effect is None:
             theta[k] += np.log(longer)
     theta = np.clip(theta, *hyperparameters.bounds.T)
     hessian = smooth.hessian or typical_hessian(rougher.model, len(theta))
@@ -140,9 +140,9 @@ def _selector(rougher, n_points):
     if estimator.n_inducing == "auto":
         n_points = min(2 * n_points, estimator.max_inducing, len(rougher.model.weight))
     elif has_more_points(rougher, n_points):
-        n_points = rougher.most_points
+        n_points = rougher.default_points.most
     elif rougher.chooses_points:
-        n_points = rougher.points_for_comparison
+        n_points = rougher.default_points.for_comparison
     selector = selector_in_use(rougher, n_points)
     return None if isinstance(selector, FixedSelector) else selector
 

@@ -40,6 +40,11 @@ class FittedProblem(NamedTuple):
         """Whether the callback stopped the fit."""
         return self.problem.progress.stopped
 
+    @property
+    def has_function(self):
+        """Whether a function that is not constant was learned."""
+        return self.problem.learns and not self.result.trivial
+
     def then(self, step):
         """Apply a step to this fit; return it unchanged if the fit was stopped."""
         return self if self.stopped else step(self)

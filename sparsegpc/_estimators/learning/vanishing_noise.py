@@ -17,9 +17,9 @@ VANISHING_STEPS = 1.5
 
 
 def vanishing_noise(fitted, at_copies):
-    """Return what tells that the learned noise of a `FittedProblem` vanishes, as a set.
+    """Return the signs that the learned noise of a `FittedProblem` vanishes, as a set.
 
-    It holds the names of the parameters that allow hardly any noise, and the indices of the outputs
+    They are the names of the parameters that allow hardly any noise, and the indices of the outputs
     whose noise vanishes at most rows or, if `at_copies`, at a single one with a weight above one.
     Unless `at_copies`, noise that comes near to vanishing counts as well.
     """
@@ -35,7 +35,7 @@ def _free_of_noise(fitted):
     return {
         entries[k].name
         for k, side in (*problem.hyperparameters.at_limits(best), *_near_limits(problem, best))
-        if meaning(problem, entries[k].name, side, best) == FREE_OF_NOISE
+        if meaning(entries[k], side, best) == FREE_OF_NOISE
     }
 
 

@@ -27,14 +27,14 @@ def last_choice(estimator, choice):
         )
     if not choice.is_named:
         return choice
-    parts = list(walk(estimator.kernel_))
-    if any(isinstance(part, MainEffects) for part in parts):
+    kernels = list(walk(estimator.kernel_))
+    if any(isinstance(kernel, MainEffects) for kernel in kernels):
         choice = choice._replace(main_effects=True)
     if choice.kernel is None and estimator._may_be_rough:
         for name in chain(*ROUGHER):
-            if any(has_name(part, name) for part in parts):
+            if any(has_name(kernel, name) for kernel in kernels):
                 choice = choice._replace(kernel=name)
-    is_by_column = any(np.ndim(getattr(part, "length_scale", 0.0)) for part in parts)
+    is_by_column = any(np.ndim(getattr(kernel, "length_scale", 0.0)) for kernel in kernels)
     if choice.length_scales == "auto":
         choice = choice._replace(length_scales="tied" if is_by_column else "common")
     return choice

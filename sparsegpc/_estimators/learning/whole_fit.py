@@ -22,11 +22,8 @@ from sparsegpc._estimators.learning.after_search import (
     with_moved_points,
     with_worthwhile_points,
 )
-from sparsegpc._estimators.learning.effect_trials import (
-    with_fast_interactions,
-    with_faster_effects,
-    with_separate_values,
-)
+from sparsegpc._estimators.learning.effect_trials import with_faster_effects, with_separate_values
+from sparsegpc._estimators.learning.fast_interactions import with_fast_interactions
 from sparsegpc._estimators.learning.kernel_choice import with_effects_tried_again
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
@@ -79,11 +76,9 @@ def _better_fit(afresh, warm):
     # Objectives for other rows, noise or likelihoods do not tell which model is better.
     comparable = _are_comparable(afresh, warm)
     is_better = after.objective > before.objective if comparable else not afresh.stopped
-    bounds = [best.elbo + each.problem.offset for best, each in ((after, afresh), (before, warm))]
-    warm.problem.print_line(
-        f"fit afresh: bound {bounds[0]:.4f}, from the last fit {bounds[1]:.4f}: "
-        f"{'kept' if is_better else 'left out'}"
-    )
+    bound, bound_before = after.elbo + afresh.problem.offset, before.elbo + warm.problem.offset
+    comparison = f"fit afresh: bound {bound:.4f}, from the last fit {bound_before:.4f}"
+    warm.problem.print_verdict(comparison, is_better)
     if is_better:
         return afresh
     return warm.evaluated_last()._replace(compared_bounds=afresh.compared_bounds)

@@ -5,12 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.learning.faster_functions import missed_correlation, remaining_correlation
-from sparsegpc._core.learning.more_points import NEGLIGIBLE_COST_PER_ROW
+from sparsegpc._core.learning.diagnostics import (
+    NEGLIGIBLE_COST_PER_ROW,
+    missed_correlation,
+    remaining_correlation,
+)
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows, take_rows
 from sparsegpc._estimators.input.targets import centres, deviations
 from sparsegpc._estimators.input.validation import PresentRows, column_name
+from sparsegpc._estimators.kernels.hyperparameters import OFFSET
 from sparsegpc._estimators.messages.user_warnings import warn_user
 
 # Warn if one column varies this many times more than the others, with a common length scale.
@@ -141,8 +145,8 @@ def copy_warnings(n_copies):
     text = (
         f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
         "them the targets look free of noise, so each row was counted at most once. Drop copies of "
-        "records before fitting (a weight of k also stands for k copies); if the targets are exact, "
-        "give them a fixed small noise"
+        "records before fitting (a weight of k stands for k copies, too); if the targets are "
+        "exact, give them a fixed small noise"
     )
     return [FitWarning(UserWarning, text)]
 
@@ -355,17 +359,17 @@ def _describe_limits(problem, best):
     parts, hyperparameters, estimator = [], problem.hyperparameters, problem.estimator
     for k, side in hyperparameters.at_limits(best):
         entry = hyperparameters.entries[k]
-        name, column = entry.name, entry.column
-        if entry.effect and side == ("lower" if column is None else "upper"):
+        column = entry.column if entry.is_length_scale else None
+        if entry.effect and side == ("lower" if entry.is_variance else "upper"):
             # A column that has no effect of its own ends here, as it should.
             continue
         if problem.choice.is_named and isinstance(column, int) and side == "upper":
             # Limits of kernels by name are so wide that the column is without effect there.
             continue
-        if problem.choice.is_named and name.endswith("constant_value") and side == "lower":
+        if problem.choice.is_named and entry.is_variance and side == "lower":
             # So is what the kernel describes: all of f, or what effects of columns leave.
             continue
-        if problem.model.fit_prior_mean and name.endswith("sigma_0") and side == "lower":
+        if problem.model.fit_prior_mean and entry.role == OFFSET and side == "lower":
             # The learned prior mean is the offset of a DotProduct.
             continue
         if isinstance(column, int) and side == "upper":
@@ -374,11 +378,11 @@ def _describe_limits(problem, best):
             which = column_name(estimator, column)
             meaning = f"the function varies faster along {which} than the limit allows"
         else:
-            meaning = estimator._limit_meaning(problem, name, side, best)
+            meaning = estimator._limit_meaning(entry, side, best)
             if meaning is None:
                 continue
         meaning = f": {meaning}" if meaning else ""
-        parts.append(f"{name} = {np.exp(best.theta[k]):.3g} at its {side} limit{meaning}")
+        parts.append(f"{entry.name} = {np.exp(best.theta[k]):.3g} at its {side} limit{meaning}")
     return "; ".join(parts)
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
-from sparsegpc._estimators.messages.progress import print_line
+from sparsegpc._estimators.messages.reporting import print_line
 from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.meta_estimators.delegation import last_step
 from sparsegpc._estimators.minibatches.base import BaseMinibatches

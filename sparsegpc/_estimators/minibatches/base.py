@@ -45,7 +45,7 @@ from sparsegpc._estimators.messages.fit_warnings import (
     emit_warnings,
     weight_warnings,
 )
-from sparsegpc._estimators.messages.progress import epoch_progress
+from sparsegpc._estimators.messages.reporting import epoch_progress
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.

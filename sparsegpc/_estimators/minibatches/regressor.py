@@ -11,6 +11,7 @@ from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.targets import centred, merged_targets, second_moments, variances
 from sparsegpc._estimators.input.validation import refuse_overflow, validated_targets
+from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
@@ -181,7 +182,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         hyperparameters = hyperparameters.extended(
             log_noise,
             np.log(variance[:, None] * LIMITS),
-            ["noise variance"],
+            [Entry("noise variance")],
             TO_LITTLE_NOISE,
         )
         basis = np.ones((len(rows.X), 1))

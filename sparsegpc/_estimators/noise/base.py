@@ -135,13 +135,6 @@ class NoisePlan(ABC):
     def learned(self, evaluation):
         """Return the `LearnedNoise` of an `Evaluation`, or None if the user gives the variances."""
 
-    def limit_meaning(self, name, side):
-        """Return what a parameter at its "lower" or "upper" limit implies, for a warning.
-
-        Empty if unknown; None suppresses the warning.
-        """
-        return ""
-
     def is_like(self, other):
         """Return whether a fit with this plan may start from a fit with the other."""
         return type(self) is type(other) and self.names == other.names

@@ -13,6 +13,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.noise.base import (
     LIMITS,
     START,
@@ -144,14 +145,15 @@ class PolynomialPlan(NoisePlan):
         n_others = len(self.names) - 1
         # Basis functions are between -1 and 1, so one term changes the variance by at most exp(20).
         limits = np.tile([-20.0, 20.0], (n_others, 1))
-        names = []
+        entries = []
         for k in range(len(self._bounds)):
             suffix = "" if len(self._bounds) == 1 else f" of output {k}"
-            names.extend(name + suffix for name in self.names)
+            variance, *factors = [name + suffix for name in self.names]
+            entries += [Entry(variance, at_limit={"lower": FREE_OF_NOISE}), *map(Entry, factors)]
         bounds = [np.concatenate([bounds[None], limits]) for bounds in self._bounds]
         start, step = np.zeros((2, len(self.log_noise), len(self.names)))
         start[:, 0], step[:, 0] = self.log_noise, TO_LITTLE_NOISE
-        added = start.ravel(), np.concatenate(bounds), names
+        added = start.ravel(), np.concatenate(bounds), entries
         return hyperparameters.extended(*added, to_little_noise=step.ravel())
 
     def model(self, kernel, targets, rows, options):
@@ -164,10 +166,6 @@ class PolynomialPlan(NoisePlan):
         n_outputs, n_basis = len(evaluation.solutions), len(self.names)
         coefficients = evaluation.theta[-n_outputs * n_basis :].reshape(n_outputs, n_basis)
         return LearnedPolynomial(self.basis, coefficients)
-
-    def limit_meaning(self, name, side):
-        is_variance = name.partition(" of output")[0] == "noise variance"
-        return FREE_OF_NOISE if is_variance and side == "lower" else ""
 
 
 class LearnedPolynomial(LogNormalNoise):

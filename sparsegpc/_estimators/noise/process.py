@@ -16,6 +16,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.noise_process import HeteroscedasticModel
 from sparsegpc._core.models.noise_sites import expected_precision
 from sparsegpc._estimators.input.settings import row_options
+from sparsegpc._estimators.kernels.hyperparameters import OFFSET, Entry
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.noise.base import (
@@ -113,8 +114,22 @@ class ProcessPlan(NoisePlan):
 
     def extend(self, hyperparameters, model):
         added = self.hyperparameters
-        names = [f"noise {name}" for name in added.names]
-        return hyperparameters.extended(added.theta, added.bounds, names)
+        entries = list(map(self._entry_of_noise, added.entries))
+        return hyperparameters.extended(added.theta, added.bounds, entries)
+
+    def _entry_of_noise(self, entry):
+        """Return the `Entry` of the noise kernel among the hyperparameters of f and the noise."""
+        at_limit = {}
+        is_constant = entry.is_variance and entry.effect is None
+        if is_constant:
+            # The noise is nearly the same at all rows, which needs no warning.
+            at_limit = {"lower": None}
+        elif self._choice.is_named and isinstance(entry.column, int):
+            # Limits of kernels by name are so wide that the noise does not depend on the column.
+            at_limit = {"upper": None}
+        # What belongs to columns here does not describe f.
+        role = entry.role if is_constant or entry.role == OFFSET else None
+        return Entry(f"noise {entry.name}", role, at_limit=at_limit)
 
     def model(self, kernel, targets, rows, options):
         likelihood = GaussianNoise(0)
@@ -153,16 +168,6 @@ class ProcessPlan(NoisePlan):
 
     def learned(self, evaluation):
         return LearnedProcess(evaluation.noise)
-
-    def limit_meaning(self, name, side):
-        of_noise = name.startswith("noise ")
-        if of_noise and name.endswith("constant_value") and side == "lower":
-            # The noise is nearly the same at all rows, which needs no warning.
-            return None
-        if of_noise and self._choice.is_named and name.endswith("]") and side == "upper":
-            # Limits of kernels by name are so wide that the noise does not depend on the column.
-            return None
-        return ""
 
 
 class LearnedProcess(LogNormalNoise):

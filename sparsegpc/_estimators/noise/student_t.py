@@ -74,7 +74,10 @@ class StudentTPlan(NoisePlan):
         return ProductPrior((NormalPrior(scales, 0.5 * self._prior_mean, 0.5 * PRIOR_DEVIATION),))
 
     def extend(self, hyperparameters, model):
-        return hyperparameters.with_likelihood(model)
+        # Noise that is nearly Gaussian, or whose degrees of freedom are given, needs no warning.
+        few_df = "nearly all targets look like outliers" if self._df is None else None
+        at_limits = [{"lower": few_df, "upper": None}, {"lower": FREE_OF_NOISE}]
+        return hyperparameters.with_likelihood(model, at_limits)
 
     def model(self, kernel, targets, rows, options):
         likelihood = StudentT(self._df)
@@ -85,14 +88,6 @@ class StudentTPlan(NoisePlan):
         n_outputs = len(evaluation.solutions)
         params = evaluation.theta[-2 * n_outputs :].reshape(n_outputs, 2)
         return LearnedStudentT(*np.exp(params).T)
-
-    def limit_meaning(self, name, side):
-        if name.startswith("noise degrees of freedom"):
-            # Noise that is nearly Gaussian needs no warning.
-            is_expected = side == "upper" or self._df is not None
-            return None if is_expected else "nearly all targets look like outliers"
-        is_scale = name.startswith("noise scale")
-        return FREE_OF_NOISE if is_scale and side == "lower" else ""
 
 
 class LearnedStudentT(LearnedNoise):

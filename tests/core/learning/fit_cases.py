@@ -124,6 +124,6 @@ def make_divided(n=2000, model=DividedModel, **options):
 
 def without_subsets(choose=None, n=2000, tol=1e-5, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", np.inf)
+        patch.setattr(growing_subsets, "MANY_ROWS", np.inf)
         model = make_divided(n, tol=tol)
         return model, learn(model, choose=choose, **options)

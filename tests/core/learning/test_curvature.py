@@ -30,7 +30,7 @@ THETA = np.log([2.0, 0.8])
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(curvature, "FEWEST_FOR_HESSIAN", 300)
+    monkeypatch.setattr(curvature, "MANY_ROWS", 300)
     monkeypatch.setattr(curvature, "HESSIAN_ROWS", 100)
     monkeypatch.setattr(growing_subsets, "FEWEST_POINTS", 5)
 
@@ -143,7 +143,7 @@ def test_after_a_stop_nothing_is_measured():
     assert model.parts == []
 
 
-@pytest.mark.parametrize("change", [{"FEWEST_FOR_HESSIAN": 401}, {"MOST_PARAMETERS": 1}])
+@pytest.mark.parametrize("change", [{"MANY_ROWS": 401}, {"MOST_PARAMETERS": 1}])
 def test_it_is_not_measured_where_that_would_not_pay(monkeypatch, change):
     for name, value in change.items():
         monkeypatch.setattr(curvature, name, value)

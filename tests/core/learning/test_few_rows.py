@@ -346,5 +346,5 @@ def test_a_fit_goes_on_from_the_columns_that_matter_by_themselves():
     options = {"bounds": np.log([[1e-3, 1e3]] * 4), "max_iter": 1, "max_reselections": 0}
     missed = learn(model_of_columns(80), [NO_COLUMN], **options).best
     columns = NO_COLUMN, COLUMNS
-    found = learn(model_of_columns(80), [NO_COLUMN], columns=columns, **options).best
+    found = learn(model_of_columns(80), [NO_COLUMN], single_columns=columns, **options).best
     assert found.objective > missed.objective + 5.0

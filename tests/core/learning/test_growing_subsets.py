@@ -9,9 +9,9 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import curvature
 from sparsegpc._core.learning.growing_subsets import (
-    FEWEST_FOR_SUBSETS,
     FEWEST_POINTS,
     LARGEST_SUBSET,
+    MANY_ROWS,
     subsets,
 )
 from sparsegpc._core.learning.inducing_points import select_points
@@ -50,8 +50,8 @@ def list_subsets(n, choose):
 
 
 def test_few_rows_are_not_divided():
-    assert list_subsets(FEWEST_FOR_SUBSETS - 1, PivotedSelector("argmax", 10)) == []
-    assert list_subsets(FEWEST_FOR_SUBSETS, PivotedSelector("argmax", 10)) != []
+    assert list_subsets(MANY_ROWS - 1, PivotedSelector("argmax", 10)) == []
+    assert list_subsets(MANY_ROWS, PivotedSelector("argmax", 10)) != []
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(6660, [416, 1665]), (40780, [637, 2548, 10195])])
@@ -120,7 +120,7 @@ def test_few_rows_are_learned_from_all_at_once():
 
 
 def test_many_rows_are_approached_on_growing_subsets(monkeypatch):
-    monkeypatch.setattr(curvature, "FEWEST_FOR_HESSIAN", np.inf)
+    monkeypatch.setattr(curvature, "MANY_ROWS", np.inf)
     choose = PivotedSelector("argmax", 15)
     model = make_divided(6000, tol=1e-6)
     result = learn(model, choose=choose)

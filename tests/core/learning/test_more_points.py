@@ -1,22 +1,17 @@
-"""Learning goes on with more points: how many there are, and what the continued fit reaches."""
+"""Learning goes on with more points: what the continued fit reaches."""
 
-import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_array_equal
 
 from sparsegpc._core.learning import curvature, growing_subsets, more_points
+from sparsegpc._core.learning.diagnostics import are_too_few
 from sparsegpc._core.learning.more_points import (
-    affordable_points,
-    are_too_few,
     fit_moved,
     fit_with_more_points,
 )
 from sparsegpc._core.learning.moved_points import move
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.models import neighbour_correlation as neighbours
-from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
-from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import BOUNDS, learn, make_divided, make_model, settings_of
 
@@ -25,15 +20,6 @@ def further(model, result, n_points, *, max_iter=30, progress=None, **options):
     selector = PivotedSelector("argmax", n_points)
     settings = settings_of(BOUNDS, max_iter, 4, progress, **options)
     return fit_with_more_points(model, result, selector, settings)
-
-
-@pytest.mark.parametrize("n_functions", [1, 3])
-def test_an_evaluation_costs_no_more_than_with_fifty_thousand_rows(n_functions):
-    for n_rows in (1, 50, 1260, 2000, 49999, 50000, 10**7):
-        n_points = affordable_points(n_rows, n_functions)
-        cost = n_functions * n_rows * n_points**2
-        assert n_points == 200 or cost <= 50000 * 200**2 < cost * (1.0 + 1.0 / n_points) ** 2
-    assert [affordable_points(n) for n in (1259, 2000, 10000, 50000)] == [1260, 1000, 447, 200]
 
 
 def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
@@ -66,7 +52,7 @@ def test_the_hessian_of_the_first_fit_saves_evaluations():
 
 
 def test_many_rows_have_their_hessian_measured_if_hyperparameters_are_learned(monkeypatch):
-    monkeypatch.setattr(curvature, "FEWEST_FOR_HESSIAN", 100)
+    monkeypatch.setattr(curvature, "MANY_ROWS", 100)
     monkeypatch.setattr(curvature, "HESSIAN_ROWS", 50)
     model = make_divided(200)
     few = learn(model, choose=PivotedSelector("argmax", 3))
@@ -122,49 +108,6 @@ def test_more_points_that_fail_leave_the_result(monkeypatch):
     assert progress.history()["lower_bound"][-1] == found.best.elbo
 
 
-def test_neighbors_that_deviate_alike_show_that_points_are_missing():
-    """At hyperparameters of a smooth function, and labels of a rough one or of noise."""
-    X = np.sort(np.random.RandomState(0).uniform(-3.0, 3.0, 600))[:, None]
-    rng = np.random.RandomState(1)
-    found = []
-    for f in (np.sin(60.0 * X[:, 0]), np.zeros(600)):
-        y = np.where(f + 0.3 * rng.randn(600) > 0.0, 1.0, -1.0)
-        model = make_model(X, y)
-        few = learn(model, choose=PivotedSelector("argmax", 7), max_iter=0)
-        assert few.best.posterior.unexplained_cost < more_points.HIGH_COST_PER_ROW * len(y)
-        found.append(neighbour_correlation(model, few.best))
-        # The neighbour of a row is the nearest one; the slope of the bound is y / 2 - p m.
-        distance = np.abs(X - X.T) + np.diag(np.full(600, np.inf))
-        (site,) = [solution.sites for solution in few.best.solutions]
-        slope = 0.5 * y - site.precision * few.best.posterior.moments(X)[0][0]
-        expected = slope @ slope[distance.argmin(axis=1)] / (slope @ slope)
-        size = slope @ slope / site.precision.sum()
-        assert found[-1] == (pytest.approx(expected, abs=1e-6), 600, pytest.approx(size, rel=1e-6))
-        assert are_too_few(model, few) == f.any()
-        # Twenty points leave nothing unexplained at these hyperparameters.
-        enough = learn(model, choose=PivotedSelector("argmax", 20), max_iter=0)
-        assert not are_too_few(model, enough)
-    assert found[0][0] > 0.5
-    assert abs(found[1][0]) < 4.0 / np.sqrt(600.0)
-
-
-@pytest.mark.parametrize("n_candidates", [200, 1000])
-def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
-    """The correlation is that of the rows that are looked at."""
-    monkeypatch.setattr(neighbours, "MOST_CANDIDATES", n_candidates)
-    model = make_model()
-    few = learn(model, choose=PivotedSelector("argmax", 3))
-    rows = spaced_rows(model.X, n_candidates)
-    X = model.X[rows]
-    correlation, n_pairs, _ = neighbour_correlation(model, few.best)
-    distance = np.abs(X - X.T) + np.diag(np.full(len(X), np.inf))
-    (site,) = [solution.sites for solution in few.best.solutions]
-    slope = site.shift[rows] - site.precision[rows] * few.best.posterior.moments(X)[0][0]
-    expected = slope @ slope[distance.argmin(axis=1)] / (slope @ slope)
-    assert n_pairs == len(rows) == min(n_candidates, len(model.X))
-    assert correlation == pytest.approx(expected, rel=1e-6)
-
-
 def moved(model, result, progress=None):
     return fit_moved(model, result, settings_of(progress=progress))
 
@@ -186,7 +129,7 @@ def test_points_that_are_too_few_move():
 
 
 def test_points_move_on_a_part_of_many_rows_first(monkeypatch):
-    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 100)
+    monkeypatch.setattr(growing_subsets, "MANY_ROWS", 100)
     model = make_divided(2000)
     few = learn(model, choose=PivotedSelector("argmax", 4))
     model.parts.clear()

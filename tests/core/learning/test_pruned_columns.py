@@ -10,7 +10,7 @@ from sparsegpc._core.learning import pruned_columns as module
 from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.pruned_columns import bring_back, shortened
+from sparsegpc._core.learning.pruned_columns import bring_back, with_shorter_lengths
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
@@ -68,7 +68,7 @@ def test_values_between_hopeless_ones_are_not_tried(monkeypatch, near, n_tried):
     values = np.log([0.03, 0.06, 0.1, 3.0]), np.log([1.0, 2.0, 3.0, 6.0])
     alternatives = dict(zip((1, 2), values, strict=True))
     start = Start(theta, model.initial_state(), points=points)
-    shortened(model, start, alternatives, progress, 10)
+    with_shorter_lengths(model, start, alternatives, progress, 10)
     assert len(progress.history()["n_samples"]) == 1 + n_tried
 
 
@@ -105,7 +105,7 @@ def test_length_scales_that_gain_little_beside_the_best_one_stay_long(share, exp
     points = evaluated(model, [SHORT[0]] * 3).points
     progress = Progress()
     start = Start(theta, states, points=points)
-    found = shortened(model, start, ALTERNATIVES, progress, 10, share)
+    found = with_shorter_lengths(model, start, ALTERNATIVES, progress, 10, share)
     assert [k for k in range(4) if found[k] != theta[k]] == expected
     assert np.isin(found[expected], SHORT).all()
     assert len(progress.history()["n_samples"]) == 1 + 3 * len(SHORT)
@@ -124,7 +124,7 @@ def test_a_start_that_cannot_be_evaluated_is_left_for_values_that_can(monkeypatc
 
         monkeypatch.setattr(model, "evaluate", evaluate_or_fail)
         start = Start(theta, states, points=points)
-        return shortened(model, start, ALTERNATIVES, Progress(), 10, 0.5)
+        return with_shorter_lengths(model, start, ALTERNATIVES, Progress(), 10, 0.5)
 
     found = fails_at(lambda other: np.array_equal(other, theta))
     assert (found[1:] < LONG).all()

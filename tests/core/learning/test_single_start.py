@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsegpc._core.learning import single_start as module
-from sparsegpc._core.learning.hyperparameters import typical_hessian
+from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import PATIENCE, Start, fit_from
 from sparsegpc._core.models.model import SparseModel
@@ -56,7 +56,7 @@ def fitted(model, selector, max_reselections):
 
 
 def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monkeypatch):
-    monkeypatch.setattr(module, "EARLY_ROWS", 0)
+    monkeypatch.setattr(module, "MANY_ROWS", 0)
     choose, model = ScriptedSelector(GOOD, BAD[0]), make_model(tol=1e-6)
     found = fitted(model, choose, 1)
     top = fitted(make_model(tol=1e-6), FixedSelector(GOOD), 1).best.objective
@@ -70,7 +70,7 @@ def test_with_many_rows_the_best_points_alone_are_searched_to_the_tolerance(monk
 
 @pytest.mark.parametrize("many_rows", [0, np.inf])
 def test_with_many_rows_small_gains_do_not_pay_for_another_selection(monkeypatch, many_rows):
-    monkeypatch.setattr(module, "EARLY_ROWS", many_rows)
+    monkeypatch.setattr(module, "MANY_ROWS", many_rows)
     monkeypatch.setattr(module, "LEAST_GAIN", 1e9)
     # Each set of points contains the one before, and is better.
     sets = [GOOD[:n] for n in range(6, 11)]
@@ -84,7 +84,7 @@ def test_with_many_rows_small_gains_do_not_pay_for_another_selection(monkeypatch
 def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
     alike = []
     for many_rows in (0, np.inf):
-        monkeypatch.setattr(module, "EARLY_ROWS", many_rows)
+        monkeypatch.setattr(module, "MANY_ROWS", many_rows)
         for selector, n_more in ((FixedSelector(GOOD), 3), (PivotedSelector("argmax", 8), 0)):
             model = make_model()
             alike.append((fitted(model, selector, n_more).best.objective, len(model.seen)))

@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc._core.models.similar_groups import SimilarGroup
+from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.initialization import (
     NEARLY_LINEAR,
     function_starts,
@@ -166,7 +167,7 @@ def test_starts_of_data_that_do_not_vary_are_finite(kernel):
 
 def test_further_parameters_keep_their_start_in_every_start(rng):
     adapted = adapt_kernel(ConstantKernel(2.0) * RBF(SCALES), D)
-    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), ["noise"])
+    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), [Entry("noise")])
     spread = measure_spread(rows(rng, 20), np.ones(20))
     own, extended = start_values(adapted, spread), start_values(more, spread)
     assert len(own) == len(extended) > 1
@@ -299,7 +300,7 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     kernel = one + two + DotProduct(0.7, (1e-4, 1e4))
     X = rng.randn(30, D)
     hyperparameters, spread = adapt_kernel(kernel, D), measure_spread(X, np.ones(30))
-    indices = summand_indices(kernel, hyperparameters.names)
+    indices = summand_indices(kernel)
     assert indices == [[0, 1], [2, 3, 4], [5]]
     model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
     usual = function_starts(hyperparameters, spread, model)
@@ -315,7 +316,7 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
 
 def test_only_sums_have_summands():
     for kernel in (RBF(), ConstantKernel() * (RBF() + RBF(2.0))):
-        assert summand_indices(kernel, ["length_scale"]) == []
+        assert summand_indices(kernel) == []
 
 
 @pytest.mark.parametrize("lengths", [1.0, [1.0, 1.0, 1.0]], ids=["common", "free"])

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from sparsegpc._core.bounds.features import factor_inducing, features
+from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.kernel_trees import split_white
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from tests.estimators.kernels.kernel_cases import (
@@ -500,7 +501,7 @@ def test_further_parameters_stand_behind_those_of_the_kernel():
     adapted = adapt_kernel(ConstantKernel(2.0) * RBF(SCALES), D)
     before = [np.array(adapted.theta), np.array(adapted.bounds), list(adapted.names)]
     theta, bounds = np.array([0.5, -1.0]), np.array([[-2.0, 2.0], [-3.0, 3.0]])
-    more = adapted.extended(theta, bounds, ["noise", "slope"])
+    more = adapted.extended(theta, bounds, [Entry("noise"), Entry("slope")])
     assert more.kernel is adapted.kernel
     assert_array_equal(more.theta, np.append(adapted.theta, theta))
     assert_array_equal(more.bounds, np.concatenate([adapted.bounds, bounds]))
@@ -513,7 +514,7 @@ def test_further_parameters_stand_behind_those_of_the_kernel():
 
 def test_a_kernel_without_free_hyperparameters_may_be_extended():
     adapted = adapt_kernel(RBF(1.0, FIXED), D)
-    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), ["noise"])
+    more = adapted.extended(np.array([0.5]), np.array([[-2.0, 2.0]]), [Entry("noise")])
     assert_array_equal(more.theta, [0.5])
     assert more.bounds.shape == (1, 2)
 

@@ -16,8 +16,8 @@ from sparsegpc import (
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
 )
-from sparsegpc._core.learning import more_points
-from sparsegpc._estimators.learning import after_search, point_selection, problem
+from sparsegpc._core.learning import default_points, diagnostics, more_points
+from sparsegpc._estimators.learning import after_search, point_selection
 from sparsegpc.displays import SparsityDisplay
 from tests.estimators.simple_kernel import SIMPLE
 
@@ -59,7 +59,7 @@ def test_a_smooth_function_keeps_its_points():
 def test_points_that_are_nearly_enough_are_doubled(share, monkeypatch):
     X, y = make_friedman1(600, 5, noise=0.5, random_state=0)
     few = SparseGPRegressor("rbf", n_inducing=200, **SIMPLE).fit(X, y)
-    assert 0.0 < few.cost_per_row_ < more_points.HIGH_COST_PER_ROW
+    assert 0.0 < few.cost_per_row_ < diagnostics.HIGH_COST_PER_ROW
     monkeypatch.setattr(after_search, "SMALL_COST_PER_ROW", share * few.cost_per_row_)
     default = SparseGPRegressor("rbf", **SIMPLE).fit(X, y)
     if share > 1.0:
@@ -96,12 +96,14 @@ def test_points_that_are_given_or_move_stay_as_many(options, n_points):
 
 
 def test_the_budget_is_shared_by_outputs(monkeypatch):
+    affordable_points = default_points.affordable_points
+
     def affordable(n_rows, n_functions, cost_rows):
         """Return what a budget of 2000 rows affords, of which there are 500."""
-        assert (n_rows, cost_rows) == (500, more_points.FULL_COST_ROWS)
-        return more_points.affordable_points(n_rows, n_functions, 2000)
+        assert (n_rows, cost_rows) == (500, default_points.FULL_COST_ROWS)
+        return affordable_points(n_rows, n_functions, 2000)
 
-    monkeypatch.setattr(problem, "affordable_points", affordable)
+    monkeypatch.setattr(default_points, "affordable_points", affordable)
     X, y = rough(500)
     Y = np.column_stack([y, y[::-1]])
     one, two = (SparseGPRegressor(**SHORT).fit(X, targets) for targets in (y, Y))
@@ -111,9 +113,9 @@ def test_the_budget_is_shared_by_outputs(monkeypatch):
 
 @pytest.mark.parametrize(("n_affordable", "n_points"), [(170, 170), (250, 300)])
 def test_all_rows_are_points_if_nearly_as_many_are_affordable(n_affordable, n_points, monkeypatch):
-    for module in (point_selection, problem):
+    for module in (point_selection, default_points):
         monkeypatch.setattr(module, "FIRST_POINTS", 100)
-    monkeypatch.setattr(problem, "affordable_points", lambda *numbers: n_affordable)
+    monkeypatch.setattr(default_points, "affordable_points", lambda *numbers: n_affordable)
     X, y = rough(300)
     fitted = SparseGPRegressor(optimize_inducing=False, **SHORT).fit(X, y)
     assert len(fitted.inducing_points_) == n_points
@@ -152,9 +154,9 @@ def test_labels_and_counts_get_more_points_too():
 @pytest.fixture
 def few_points(monkeypatch):
     """Fits begin with 20 points, and 30 are the most that they can afford."""
-    for module in (point_selection, problem):
+    for module in (point_selection, default_points):
         monkeypatch.setattr(module, "FIRST_POINTS", 20)
-    monkeypatch.setattr(problem, "affordable_points", lambda *numbers: 30)
+    monkeypatch.setattr(default_points, "affordable_points", lambda *numbers: 30)
 
 
 def wavy(n, seed=0):

@@ -322,7 +322,7 @@ def test_effects_that_few_rows_do_not_show_are_found_with_all(deciding, monkeypa
 
 def test_a_share_of_very_many_rows_decides_and_is_where_the_fit_goes_on(monkeypatch):
     monkeypatch.setattr(module, "DECIDING_ROWS", 20)
-    monkeypatch.setattr(module, "MANY_ROWS", 400)
+    monkeypatch.setattr(module, "VERY_MANY_ROWS", 400)
     monkeypatch.setattr(module, "DECIDING_SHARE", 0.4)
     monkeypatch.setattr(module, "MOST_DECIDING_ROWS", 150)
     X, _, y = additive(400)

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPGeneralizedRegressor, SparseGPRegressor
-from sparsegpc._core.learning import all_rows
-from sparsegpc._estimators.learning import point_selection, problem
+from sparsegpc._core.learning import all_rows, default_points
+from sparsegpc._estimators.learning import point_selection
 from tests.estimators.simple_kernel import SIMPLE
 
 N, PART = 1000, 300
@@ -154,14 +154,14 @@ def test_points_with_a_cost_are_paid_by_all_rows():
 
 @pytest.mark.filterwarnings("ignore:10 inducing points are too few")
 def test_a_part_of_very_many_rows_gets_more_points(monkeypatch):
-    for module in (point_selection, problem):
+    for module in (point_selection, default_points):
         monkeypatch.setattr(module, "FIRST_POINTS", 10)
-    monkeypatch.setattr(problem, "PART_COST_ROWS", 2)
+    monkeypatch.setattr(default_points, "PART_COST_ROWS", 2)
     monkeypatch.setattr(
-        problem, "affordable_points", lambda n_rows, n_functions, cost_rows: 10 * cost_rows
+        default_points, "affordable_points", lambda n_rows, n_functions, cost_rows: 10 * cost_rows
     )
     for name in ("FULL_COST_ROWS", "COMPARISON_COST_ROWS"):
-        monkeypatch.setattr(problem, name, 1)
+        monkeypatch.setattr(default_points, name, 1)
     X, y = targets()
     model = SparseGPRegressor(optimize_inducing=False, **SIMPLE).fit(X, y)
     assert model.history_["n_inducing"][-1] == len(model.inducing_points_) == 20

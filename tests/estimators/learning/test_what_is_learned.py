@@ -15,8 +15,8 @@ from sparsegpc import (
     SparseGPRegressor,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._core.learning import growing_subsets, more_points
-from sparsegpc._estimators.learning import after_search, missed_functions, point_selection, problem
+from sparsegpc._core.learning import default_points, growing_subsets
+from sparsegpc._estimators.learning import after_search, missed_functions, point_selection
 from tests.estimators.simple_kernel import SIMPLE
 
 
@@ -71,11 +71,11 @@ def test_a_season_of_counts_or_labels_beside_a_trend_is_found(rng):
 @pytest.mark.parametrize(("n_periods", "most"), [(15, 0.06), (30, 0.08)])
 def test_a_season_beside_a_trend_is_found_in_many_rows(n_periods, most, rng, monkeypatch):
     """Growing subsets have too few points for 15 periods, and the first 50 points for 30."""
-    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 800)
+    monkeypatch.setattr(growing_subsets, "MANY_ROWS", 800)
     monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 200)
     monkeypatch.setattr(growing_subsets, "FEWEST_POINTS", 10)
-    monkeypatch.setattr(problem, "FULL_COST_ROWS", 8000)
-    for module in (more_points, point_selection, problem):
+    monkeypatch.setattr(default_points, "FULL_COST_ROWS", 8000)
+    for module in (default_points, point_selection):
         monkeypatch.setattr(module, "FIRST_POINTS", 50)
     X = rng.uniform(0.0, 10.0, (801, 1))
     f = 0.5 * X[:, 0] + 0.3 * np.sin(0.2 * np.pi * n_periods * X[:, 0])
@@ -341,7 +341,7 @@ def test_auto_is_not_content_with_points_that_favour_a_long_length_scale():
 
 @pytest.mark.filterwarnings("ignore:the bound still rises:sklearn.exceptions.ConvergenceWarning")
 def test_no_column_that_matters_is_pruned_by_a_subset(monkeypatch):
-    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 1600)
+    monkeypatch.setattr(growing_subsets, "MANY_ROWS", 1600)
     X, y = make_friedman1(1700, 10, noise=1.0, random_state=0)
     fitted = SparseGPRegressor(1.0 * RBF(np.ones(10)), n_inducing=60).fit(X, y)
     assert fitted.feature_relevance_[:5].min() > 10.0 * fitted.feature_relevance_[5:].max()

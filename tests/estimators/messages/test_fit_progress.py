@@ -74,7 +74,7 @@ def test_the_last_entry_is_the_model(name):
 
 @quiet
 def test_evaluations_on_subsets_are_in_the_history(monkeypatch):
-    monkeypatch.setattr(growing_subsets, "FEWEST_FOR_SUBSETS", 400)
+    monkeypatch.setattr(growing_subsets, "MANY_ROWS", 400)
     monkeypatch.setattr(growing_subsets, "SMALLEST_SUBSET", 100)
     X, y = rows(400), targets(400)
     model = SparseGPRegressor(normalize_y=True, **QUICK).fit(X, y)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import LocalCorrection, SparseGPRegressor
-from sparsegpc._estimators.learning import problem
+from sparsegpc._core.learning import default_points
 from sparsegpc.kernels import MainEffects
 
 QUICK = {"main_effects": False, "log_transform": False, "optimize_inducing": False}
@@ -16,7 +16,7 @@ QUICK = {"main_effects": False, "log_transform": False, "optimize_inducing": Fal
 @pytest.fixture
 def few_points(monkeypatch):
     """Fits can afford 200 points."""
-    monkeypatch.setattr(problem, "affordable_points", lambda *numbers: 200)
+    monkeypatch.setattr(default_points, "affordable_points", lambda *numbers: 200)
 
 
 def fast_and_slow(n, frequency):

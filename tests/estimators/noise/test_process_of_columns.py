@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import GPNoise, SparseGPRegressor
+from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.noise.base import NoiseData
 from tests.estimators.noise.noise_cases import (
@@ -208,6 +209,11 @@ def test_only_the_limits_of_the_user_say_something_of_a_column_without_effect_on
     X, _ = plane()
     data = NoiseData(X, measure_spread(X, np.ones(len(X))), np.ones(1), [], np.ones(1))
     named, given = (GPNoise(kernel)._plan(data) for kernel in (None, RBF([1.0, 10.0])))
-    assert named.limit_meaning("noise k2__length_scale[0]", "upper") is None
-    assert named.limit_meaning("noise k2__length_scale[0]", "lower") == ""
-    assert given.limit_meaning("noise length_scale[0]", "upper") == ""
+    kernel_of_f = adapt_kernel(RBF(), 2)
+    named, given = (
+        {entry.name: entry.at_limit for entry in plan.extend(kernel_of_f, None).entries}
+        for plan in (named, given)
+    )
+    # None suppresses the warning.
+    assert named["noise k2__length_scale[0]"] == {"upper": None}
+    assert given["noise length_scale[0]"] == {}

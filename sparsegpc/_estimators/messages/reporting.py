@@ -1,4 +1,4 @@
-"""The progress of a fit: printed lines, the user's callback and scikit-learn's callbacks."""
+"""What a fit reports on its way: printed lines, and steps for the user's and other callbacks."""
 
 from numpy.linalg import LinAlgError
 

@@ -8,7 +8,7 @@ from numpy.linalg import LinAlgError
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
-from sparsegpc._core.learning.hyperparameters import (
+from sparsegpc._core.learning.maximization import (
     KERNEL_CURVATURE,
     LEAST_ENTROPY,
     LEAST_SHARE,

@@ -23,6 +23,8 @@ KERNEL_CURVATURE, LIKELIHOOD_CURVATURE = 0.02, 0.5
 LEAST_ENTROPY = 0.1
 # The Hessian must be positive even if a part of the rows has labels of one class only.
 LEAST_SHARE = 1e-3
+# A hyperparameter is at a bound if its logarithm is this close; searches end much closer.
+AT_BOUND = 1e-3
 # L-BFGS-B ends after this many small gains in a row.
 PATIENCE = 2
 
