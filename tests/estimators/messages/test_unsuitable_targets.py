@@ -113,7 +113,7 @@ def test_weights_are_not_taken_for_copies():
 
 
 def test_rows_of_few_values_may_repeat():
-    X, y = labels()
+    X, _ = labels()
     texts = texts_of(SparseGPClassifier(), np.round(X[:, :2]), X[:, 0] > 0.5)
     assert not any(REPEATED in text for text in texts)
 
