@@ -8,6 +8,9 @@ from sparsegpc._core.rows.blocks import strips
 # The expansion |z|^2 - 2 z x + |x|^2 is accurate enough below the squared norm FAR_SQUARED; beyond
 # it, for distances above the fraction LOST_DIGITS of the squared norms.
 FAR_SQUARED, LOST_DIGITS = 1e4, 1e-4
+# In a sum over columns, terms of opposite sign cancel. So two values of a column that are more
+# length scales apart are no pair.
+MOST_LENGTHS = 1e3
 
 
 def centre_of(Z):
@@ -91,17 +94,34 @@ class SquaredDistances:
 class AbsoluteDistances:
     r"""The distances :math:`\sum_d |z_{id} - x_{nd}| / \ell_d`, strip by strip.
 
-    Arguments, ``strips`` and methods are those of `SquaredDistances`.
+    Arguments, ``strips`` and methods are those of `SquaredDistances`. Where a column of the rows
+    has two values l and h, such as those of an indicator, and points are between them,
+
+    .. math:: |z - x| = (z - l) + (l + h - 2 z)\,[x = h]
+
+    is bilinear, so all these columns together are a matrix product.
     """
 
     def __init__(self, Z, X, length_scale):
         centre = centre_of(Z)
-        self._Z, self._X = (Z - centre) / length_scale, (X - centre) / length_scale
+        Z, X = (Z - centre) / length_scale, (X - centre) / length_scale
+        low, high = X.min(axis=0), X.max(axis=0)
+        is_high, above, below = X >= high, Z - low, high - Z
+        is_pair = (is_high | (X <= low)).all(axis=0) & (high - low <= MOST_LENGTHS)
+        is_pair &= (above >= 0.0).all(axis=0) & (below >= 0.0).all(axis=0)
+        self._pairs, self._others = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
+        self._Z, self._X = Z[:, self._others], X[:, self._others]
+        self._is_high = is_high[:, self._pairs].astype(np.float64)
+        self._above, self._below = above[:, self._pairs], below[:, self._pairs]
         self.strips = strips(len(Z), len(X))
 
     def write(self, part, out):
         """Write the distances of the next strip of points, the slice `part`, to `out` (m, N)."""
         cdist(self._Z[part], self._X, "cityblock", out=out)
+        if len(self._pairs):
+            above, below = self._above[part], self._below[part]
+            out += (below - above) @ self._is_high.T
+            out += above.sum(axis=1)[:, None]
 
     def contract(self, weights, wrt_Z=True):
         """Return the derivatives of a weighted sum of the distances, see `SquaredDistances`.
@@ -109,10 +129,17 @@ class AbsoluteDistances:
         Where a point and a row have the same value, the distance has a kink, and the derivative
         w.r.t. the point is taken as zero.
         """
-        per_column, by_Z = np.zeros(self._Z.shape[1]), np.zeros(self._Z.shape)
+        n_columns = len(self._pairs) + len(self._others)
+        per_column, by_Z = np.zeros(n_columns), np.zeros((len(self._Z), n_columns))
         for part, W in zip(self.strips, weights, strict=True):
+            above, below = self._above[part], self._below[part]
+            of_high = W @ self._is_high
+            of_low = W.sum(axis=1)[:, None] - of_high
+            per_column[self._pairs] += (above * of_low + below * of_high).sum(axis=0)
+            if wrt_Z:
+                by_Z[part, self._pairs] = (above > 0.0) * of_low - (below > 0.0) * of_high
             difference = np.empty(W.shape)
-            for d, (z, x) in enumerate(zip(self._Z[part].T, self._X.T, strict=True)):
+            for d, z, x in zip(self._others, self._Z[part].T, self._X.T, strict=True):
                 np.subtract(z[:, None], x, out=difference)
                 if wrt_Z:
                     by_Z[part, d] = (np.sign(difference) * W) @ np.ones(len(x))
