@@ -106,8 +106,8 @@ class AbsoluteDistances:
         centre = centre_of(Z)
         Z, X = (Z - centre) / length_scale, (X - centre) / length_scale
         low, high = X.min(axis=0), X.max(axis=0)
-        is_high, above, below = X >= high, Z - low, high - Z
-        is_pair = (is_high | (X <= low)).all(axis=0) & (high - low <= MOST_LENGTHS)
+        is_high, above, below = high <= X, Z - low, high - Z
+        is_pair = (is_high | (low >= X)).all(axis=0) & (high - low <= MOST_LENGTHS)
         is_pair &= (above >= 0.0).all(axis=0) & (below >= 0.0).all(axis=0)
         self._pairs, self._others = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
         self._Z, self._X = Z[:, self._others], X[:, self._others]
