@@ -31,7 +31,8 @@ from tests.estimators.responses import (
 )
 
 POSITIVE = pytest.mark.parametrize("name", ["gamma", "weibull", "log-normal"])
-QUICK = {"max_iter": 10, "tol": 1e-3, "max_reselections": 0}
+# A kernel by name has no others beside it.
+QUICK = {"kernel": "rbf", "max_iter": 10, "tol": 1e-3, "max_reselections": 0}
 
 
 def average_of(response, **parameters):
