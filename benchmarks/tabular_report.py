@@ -1,10 +1,10 @@
 """Tables of the tabular suite, from its file of results; nothing is fitted.
 
 There are tables of the fits to at most `FEW_ROWS` training rows, and of those to more. They show
-the last revision of this package. Of each set the number of training rows counts at which most
-methods were fitted, and of its splits those that all these methods have. A mean over splits is one
-figure of a set, and mean ranks are over sets. Two methods tie on a set where the mean difference of
-their splits is within two standard errors.
+the last revision of this package that changed a task. Of each set the number of training rows
+counts at which most methods were fitted, and of its splits those that all these methods have. A
+mean over splits is one figure of a set, and mean ranks are over sets. Two methods tie on a set
+where the mean difference of their splits is within two standard errors.
 """
 
 from collections import defaultdict
@@ -246,9 +246,12 @@ def failures(records):
 
 
 def latest(records):
-    """Return the records without those of older revisions of this package."""
-    revisions = [record["revision"] for record in records if record["method"] == OURS]
-    return [r for r in records if r["method"] != OURS or r["revision"] == revisions[-1]]
+    """Return the records without those of older revisions of this package.
+
+    A task has a revision of its own: not every revision changes both.
+    """
+    last = {record["task"]: record["revision"] for record in records if record["method"] == OURS}
+    return [r for r in records if r["method"] != OURS or r["revision"] == last[r["task"]]]
 
 
 def render(folder):

@@ -209,6 +209,12 @@ def test_mean_ranks_are_those_of_the_last_revision():
     assert table.mean_ranks("log_loss") == {"sparsegpc": 1.5, "linear": 1.5, "forest": 3.0}
 
 
+def test_a_revision_of_one_task_leaves_the_other_its_last_one():
+    records = [line("sparsegpc", 0, 0.4, "before")]
+    other = line("sparsegpc", 0, 0.3, "after") | {"task": "regression"}
+    assert tabular_report.latest([*records, other]) == [*records, other]
+
+
 def test_history_has_the_fits_that_all_revisions_have():
     records = [line("sparsegpc", 0, 0.4, "before"), line("sparsegpc", 0, 0.3, "after")]
     records += [line("sparsegpc", 1, 0.9, "after"), line("linear", 0, 0.1)]
