@@ -25,10 +25,10 @@ from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import (
+    copied_records_warnings,
     copy_warnings,
     emit_warnings,
     fit_warnings,
-    repeated_rows_warnings,
     weight_warnings,
 )
 from sparsegpc._estimators.messages.reporting import evaluation_progress
@@ -367,7 +367,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             with single_threaded_blas():
                 found_warnings = self._learn_rows(rows, progress, context)
             if not self._without_copies:
-                found_warnings = repeated_rows_warnings(rows) + found_warnings
+                found_warnings = copied_records_warnings(rows) + found_warnings
             emit_warnings(weight_warnings(sample_weight) + found_warnings)
         return self
 

@@ -204,8 +204,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             learned model is no better than a constant one, the bound still rises where
             hyperparameters meet their limits, or the kernel matrix is barely positive definite.
         UserWarning
-            If one column hides the others, with a common length scale, or if the weights do not
-            look like counts: not whole numbers, with a mean below a half or above 2.
+            If one column hides the others, with a common length scale; if many rows look like
+            copies of records, labels included; or if the weights do not look like counts: not whole
+            numbers, with a mean below a half or above 2.
         """
         return self._fit_likelihood(None, X, y, sample_weight)
 

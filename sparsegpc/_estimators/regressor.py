@@ -181,10 +181,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         UserWarning
             If one column hides the others, with a common length scale; if the limits of the kernel
             keep f far below the scale of the targets, or outputs of different scales share a
-            kernel; if more than 30 % of the targets are equal, with Student-t noise; if the
-            residuals look like those of outliers, with the same noise at all rows; if rows that
-            repeat others hid the noise and were counted once; or if the weights do not look like
-            counts: not whole numbers, with a mean below a half or above 2.
+            kernel; if positive targets are skewed; if more than 30 % of the targets are equal, with
+            Student-t noise; if the residuals look like those of outliers, with the same noise at
+            all rows; if rows that repeat others hid the noise and were counted once; or if the
+            weights do not look like counts: not whole numbers, with a mean below a half or above 2.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
 
@@ -235,11 +235,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
         self._normalized = self.normalize_y
         found = self._keep(fitted)
-        learned = self._rows_as_learned(targets)
+        learned = self._rows_as_learned(rows)
         skewed = []
         if fitted.problem.learns and self._noise is not None:
-            y = self._y_centre[:, None] + self._y_scale[:, None] * learned.y
-            skewed = skewness_warnings(y, learned.weight, self.lower_bound_)
+            skewed = skewness_warnings(learned.y, learned.weight, self.lower_bound_)
         if builder.has_outliers:
             return found + skewed + repetition_warnings(learned.y, learned.weight)
         if fitted.problem.learns and self.noise_variance_ is not None and not skewed:

@@ -640,6 +640,7 @@ def test_warm_start_refuses_a_likelihood_with_other_parameters():
 
 
 @EVERY_CASE
+@pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning")
 def test_weights_are_copies_whatever_the_order_of_rows(name, rng):
     X, y = counts(40, size=SIZE)
     weight = rng.randint(0, 4, 40)

@@ -54,6 +54,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*of the targets are equal:UserWarning"),
     # Some repeat rows, which hide the noise.
     pytest.mark.filterwarnings("ignore:.* counted by their weights, repeat others:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning"),
 ]
 
 

@@ -201,6 +201,7 @@ def test_the_unit_of_positive_targets_does_not_matter(name, unit, options, rtol)
     ],
     ids=lambda model: f"{model.likelihood}-{model.optimizer}",
 )
+@pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning")
 def test_weights_are_copies_whatever_the_order_of_rows(model, rng):
     response = BY_NAME[model.likelihood]
     X, y, row_arguments = simulated(response, n=40, censored=0.3)

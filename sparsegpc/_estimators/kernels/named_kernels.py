@@ -18,7 +18,8 @@ STATIONARY = {
     "matern52": partial(sk.Matern, nu=2.5),
     "laplacian": Laplacian,
 }
-# The kernels of functions that are rougher than those of an RBF, in the order of their roughness.
+# The default, and kernels of functions that are rougher, in the order of their roughness.
+DEFAULT = "rbf"
 ROUGHER = (("matern32",), ("matern12", "laplacian"))
 # Bounds of named kernels. They are wide, as separable classes need variances above 1e6, and an
 # effect that is not needed must be able to vanish.
@@ -71,6 +72,11 @@ class KernelChoice(NamedTuple):
         """Whether the package chooses the start and the bounds of the hyperparameters."""
         return not isinstance(self.kernel, sk.Kernel)
 
+    @property
+    def kernel_name(self):
+        """The name of a kernel by name."""
+        return self.kernel or DEFAULT
+
     def resolve(self, spread, variance=1.0):
         """Return the kernel.
 
@@ -85,7 +91,7 @@ class KernelChoice(NamedTuple):
             lengths = spread.joint_scale * spread.units
         bounds = _variance_bounds(variance, VARIANCE_BOUNDS)
         constant = sk.ConstantKernel(float(np.mean(variance)), bounds)
-        kernel = constant * STATIONARY[self.kernel or "rbf"](lengths, _length_bounds(lengths))
+        kernel = constant * STATIONARY[self.kernel_name](lengths, _length_bounds(lengths))
         if not self.main_effects or n_columns == 1:
             return kernel
         return kernel + self._effects(spread, variance)

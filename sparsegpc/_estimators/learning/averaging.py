@@ -25,7 +25,8 @@ class HyperparameterDraws:
         uncertain: :ref:`user guide <averaging>`. "auto" does so in :class:`SparseGPRegressor` with
         at most 100 rows, counted by their weights, and in no other estimator. With P
         hyperparameters it takes up to 4 P + 16 additional evaluations of the bound; predictions
-        take 16 times the time, and the model 16 times the memory.
+        take 16 times the time, and the model 16 times the memory. For each of several kernels, see
+        below, all of this is added.
 
         Except with "best", regressors that choose among kernels (``kernel=None``) also average over
         those that the data hardly tell apart: the best one, and others that are at least a
@@ -63,7 +64,9 @@ class HyperparameterDraws:
     def _store(self, fitted):
         super()._store(fitted)
         model, learns = fitted.problem.model, fitted.problem.learns
-        averages = learns and not fitted.stopped and self._averages(model.total_weight)
+        if fitted.stopped:
+            return
+        averages = learns and self._averages(model.total_weight)
         others = () if self.hyperparameters == "best" else fitted.alternatives
         if not averages and not others:
             return
@@ -80,7 +83,7 @@ class HyperparameterDraws:
         ]
         self._keep_draws(draws[0], components)
         if others:
-            names = [fit.problem.choice.kernel or "rbf" for fit, _ in fits]
+            names = [fit.problem.choice.kernel_name for fit, _ in fits]
             self.kernel_weights_ = dict(zip(names, kernel_weights.tolist(), strict=True))
 
     def _draws(self, fitted, averages, rng):

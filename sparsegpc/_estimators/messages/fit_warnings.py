@@ -34,12 +34,13 @@ RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
 # A fit warns if the correlation of deviations at neighbouring rows is larger than the first; if it
 # has as many points as it can afford, than the second.
 CORRELATED, UNRESOLVED = 0.3, 0.2
-# Positive targets are skewed if a log-normal distribution describes them by so many nats better.
-SKEWED = 10.0
-# Rows look like copies of records if more than the fraction COPIED of them repeat others, a column
-# has different values in most of the others, and at most the fraction DISAGREEING of repeated
-# columns has another target.
-COPIED, DISAGREEING = 0.1, 0.1
+# Positive targets are skewed if a log-normal distribution describes them by so many nats better, in
+# all and per row, and also those between the quantiles CENTRAL, without any outliers.
+SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
+# Rows look like copies of records if more than the fraction COPIED of them, and FEWEST_COPIES,
+# repeat others, a column takes different values at the fraction VARIED of the others, and places
+# that occur several times have unequal targets at most DISAGREEING times as often as by chance.
+COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
 # What is learned from half or twice as many copies of the same rows differs little.
@@ -114,21 +115,28 @@ def weight_warnings(sample_weight):
     return [FitWarning(UserWarning, text)]
 
 
-def repeated_rows_warnings(rows):
-    """Return a list with a `FitWarning` if many of the user's rows look like copies.
+def copied_records_warnings(rows):
+    """Return a list with a `FitWarning` if many of the user's rows look like copies of others.
 
-    Equal labels and counts are common, so all of them count. `rows` is what `_checked_rows`
-    returns; the `Targets` of regressors were merged, and copies among them hide the noise.
+    Different records can agree in labels and counts, too, so a fit counts all rows. `rows` is what
+    `_checked_rows` returns. The `Targets` of regressors were merged: see `copy_warnings`.
     """
     if not isinstance(rows, PresentRows) or isinstance(rows.X, RowSource):
         return []
-    merged = merge_rows(rows.X, rows.weight, targets=rows.y)
-    n_rows, n_distinct = len(rows.X), len(merged.X)
-    n_copies = n_rows - n_distinct
-    n_disagreeing = int((merged.X[1:] == merged.X[:-1]).all(axis=1).sum())
-    if n_copies <= COPIED * n_rows or n_disagreeing > DISAGREEING * n_copies:
+    n_rows = len(rows.X)
+    merged = merge_rows(rows.X, np.ones(n_rows), targets=rows.y)
+    n_copies = n_rows - len(merged.X)
+    if n_copies <= max(COPIED * n_rows, FEWEST_COPIES):
         return []
-    if all(len(np.unique(column)) < 0.5 * n_distinct for column in merged.X.T):
+    # A place is a row of X; its different targets follow each other.
+    is_new = np.append(True, (merged.X[1:] != merged.X[:-1]).any(axis=1))
+    place = np.cumsum(is_new) - 1
+    n_rows_there, n_targets_there = np.bincount(place, merged.weight), np.bincount(place)
+    is_varied = any(len(np.unique(x)) >= VARIED * len(n_rows_there) for x in merged.X.T)
+    has_several = n_rows_there > 1.0
+    disagreeing = (n_targets_there[has_several] > 1).mean()
+    by_chance = _share_of_unequal_targets(rows.y, n_rows_there[has_several])
+    if not is_varied or not disagreeing < DISAGREEING * by_chance:
         return []
     text = (
         f"{n_copies} of {n_rows} rows repeat others, targets included, and each of them counts as "
@@ -136,6 +144,14 @@ def repeated_rows_warnings(rows):
         "fitting: otherwise probabilities and error bars are too certain"
     )
     return [FitWarning(UserWarning, text)]
+
+
+def _share_of_unequal_targets(y, sizes):
+    """Return how often random targets of y (N,) in groups of these sizes are not all equal."""
+    _, counts = np.unique(y, return_counts=True)
+    sizes, n_groups = np.unique(sizes, return_counts=True)
+    unequal = [1.0 - ((counts / len(y)) ** size).sum() for size in sizes]
+    return float(np.average(unequal, weights=n_groups))
 
 
 def copy_warnings(n_copies):
@@ -176,23 +192,40 @@ def skewness_warnings(y, weight, bound):
     """
     if not ((y > 0.0).all() and np.ptp(y, axis=1).all()):
         return []
-    log_y = np.log(y)
-    log_normal = _normal_log_likelihood(log_y, weight) - float((log_y @ weight).sum())
-    gain = log_normal - max(bound, _normal_log_likelihood(y, weight))
-    if not gain > SKEWED:
+    log_normal = sum(_log_normal_log_likelihood(output, weight) for output in y)
+    gain = log_normal - max(bound, sum(_normal_log_likelihood(output, weight) for output in y))
+    is_clear = gain > max(SKEWED, SKEWED_PER_ROW * weight.sum())
+    if not is_clear or not any(_is_skewed_between_quantiles(output, weight) for output in y):
         return []
+    use = "Use SparseGPGeneralizedRegressor, or learn" if len(y) == 1 else "Learn"
     text = (
         "the targets are positive and skewed: a log-normal distribution that does not depend on X "
-        f"describes them better than this model, by {gain:.0f} nats. Use "
-        "SparseGPGeneralizedRegressor, or learn the logarithms of the targets"
+        f"describes them better than this model, by {gain:.0f} nats. {use} the logarithms of the "
+        "targets"
     )
     return [FitWarning(UserWarning, text)]
 
 
+def _is_skewed_between_quantiles(y, weight):
+    """Return whether targets (N,) without the smallest and largest are rather log-normal."""
+    low, high = np.quantile(y, CENTRAL)
+    central = (y >= low) & (y <= high)
+    y, weight = y[central], weight[central]
+    is_constant = np.ptp(y) == 0.0
+    gain = _log_normal_log_likelihood(y, weight) - _normal_log_likelihood(y, weight)
+    return not is_constant and gain > 0.0
+
+
 def _normal_log_likelihood(y, weight):
-    """Return the largest log-likelihood of normal distributions of outputs (n_outputs, N)."""
-    spread = deviations(y, weight, y @ weight / weight.sum())
-    return -float(weight.sum() * (np.log(spread) + 0.5 * np.log(2.0 * np.pi) + 0.5).sum())
+    """Return the largest log-likelihood of a normal distribution of targets (N,)."""
+    spread = np.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
+    with np.errstate(divide="ignore"):
+        return -float(weight.sum() * (np.log(spread) + 0.5 * np.log(2.0 * np.pi) + 0.5))
+
+
+def _log_normal_log_likelihood(y, weight):
+    """Return the largest log-likelihood of a log-normal distribution of targets (N,)."""
+    return _normal_log_likelihood(np.log(y), weight) - float(weight @ np.log(y))
 
 
 def outlier_warnings(fitted):

@@ -40,8 +40,8 @@ class LocalCorrection(DelegatingEstimator):
     Parameters
     ----------
     estimator : SparseGPRegressor, SparseGPClassifier or another with all rows in `fit`
-        It is cloned, and its parameters can be set as ``estimator__kernel``. Hyperparameters are
-        not averaged.
+        It is cloned, and its parameters can be set as ``estimator__kernel``. Hyperparameters
+        and kernels are not averaged.
     n_neighbors : int, default=40
         Number of nearest distinct rows, by distance in units of the length scales, or of the
         columns if the kernel has no length scales.

@@ -127,8 +127,8 @@ class ProcessPlan(NoisePlan):
         elif self._choice.is_named and isinstance(entry.column, int):
             # Limits of kernels by name are so wide that the noise does not depend on the column.
             at_limit = {"upper": None}
-        # What belongs to columns here does not describe f.
-        role = entry.role if is_constant or entry.role == OFFSET else None
+        # Neither variances nor what belongs to columns describe f.
+        role = entry.role if entry.role == OFFSET else None
         return Entry(f"noise {entry.name}", role, at_limit=at_limit)
 
     def model(self, kernel, targets, rows, options):

@@ -100,7 +100,7 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
 
         Notes
         -----
-        If predictions are averaged over 16 draws of the hyperparameters, the quantiles are those of
+        If predictions are averaged over hyperparameters or kernels, the quantiles are those of
         the mixture of their distributions. They take 20 to 50 times the time.
         """
         levels = check_levels(q)

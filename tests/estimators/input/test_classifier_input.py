@@ -90,6 +90,7 @@ CAUSES = (
     "the bound still rises where hyperparameters meet their limits",
     "has standard deviation",
     "sample_weight has the mean",
+    "rows repeat others, targets included",
 )
 
 

@@ -22,6 +22,7 @@ def learned_classifier():
 
 
 @two_classes.PAIRS
+@pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning")
 def test_weights_of_labels_are_repetition_whatever_the_order_of_rows(likelihood, bound):
     X, y = two_classes.moons(40)
     rng = np.random.RandomState(1)
@@ -54,6 +55,7 @@ def test_conflicting_labels_of_one_row_are_weighed_against_each_other():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning")
 def test_parts_of_a_labelled_row_add_up_to_the_row(rng):
     X, y = two_classes.moons(40)
     share = rng.uniform(size=len(X))
@@ -160,6 +162,7 @@ def test_the_order_of_rows_of_many_classes_does_not_matter_at_all(likelihood, n_
 
 
 @many_classes.every_kind
+@pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning")
 def test_weights_of_many_classes_are_repetition(likelihood, n_classes):
     X, y = many_classes.blobs(40, n_classes)
     weight = np.random.RandomState(1).randint(0, 4, 40)

@@ -71,6 +71,7 @@ def test_the_tolerance_chooses_fewer_points_for_labels():
     assert 1 <= sizes[0] < sizes[1] < sizes[2] < 100
 
 
+@pytest.mark.filterwarnings("ignore:.* rows repeat others, targets included:UserWarning")
 def test_more_points_than_distinct_labelled_rows_are_silently_all_of_them():
     X, y = two_classes.moons(20)
     X, y = np.tile(X, (2, 1)), np.tile(y, 2)

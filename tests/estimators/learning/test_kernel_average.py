@@ -172,22 +172,35 @@ def test_another_fit_forgets_the_average(data):
     assert model.kernel_weights_ is None
 
 
-def test_a_stopped_fit_has_a_single_kernel(data):
-    steps = []
+@pytest.mark.parametrize("n_left", [1, 100])
+def test_a_stopped_fit_has_a_single_kernel(data, model, n_left):
+    steps, stop_at = [], max(model.n_evaluations_ - n_left, 10)
 
     def stop(step):
         steps.append(step)
-        return len(steps) == 10
+        return len(steps) == stop_at
 
     with pytest.warns(ConvergenceWarning, match="callback"):
-        model = SparseGPRegressor(callback=stop).fit(*data)
+        model = SparseGPRegressor(main_effects=False, callback=stop).fit(*data)
     assert model.kernel_weights_ is None
 
 
-def test_neighbours_correct_the_average(data):
+def test_neighbours_are_those_of_the_best_kernel(data):
     X, y = data
-    corrected = LocalCorrection(SparseGPRegressor()).fit(X, y)
-    assert np.isfinite(corrected.predict(X)).all()
+    default, best = (
+        LocalCorrection(SparseGPRegressor(hyperparameters=name)).fit(X, y)
+        for name in ("auto", "best")
+    )
+    assert_allclose(default.predict(X), best.predict(X), rtol=1e-9)
+
+
+def test_a_warm_start_keeps_the_average(data, model):
+    X, y = data
+    again = clone(model).set_params(warm_start=True).fit(X, y).fit(X, y)
+    assert again.kernel_weights_.keys() == model.kernel_weights_.keys()
+    for name, weight in model.kernel_weights_.items():
+        assert again.kernel_weights_[name] == pytest.approx(weight, abs=0.02)
+    assert_allclose(again.predict(X), model.predict(X), atol=0.02)
 
 
 def test_it_is_printed(data, capsys):

@@ -68,8 +68,32 @@ def test_the_gain_is_that_of_the_log_normal_distribution():
     )
     normal = -weight.sum() * (np.log(spread) + 0.5 * np.log(2.0 * np.pi) + 0.5).sum()
     assert f"by {expected - normal:.0f} nats" in warning.message
-    assert skewness_warnings(y, weight, bound=expected - 9.0) == []
-    assert len(skewness_warnings(y, weight, bound=expected - 11.0)) == 1
+    least = max(10.0, 0.02 * weight.sum())
+    assert skewness_warnings(y, weight, bound=expected - least + 1.0) == []
+    assert len(skewness_warnings(y, weight, bound=expected - least - 1.0)) == 1
+
+
+@pytest.mark.parametrize(("n", "factor"), [(3, 100.0), (6, 10.0), (15, 5.0)])
+def test_outliers_are_not_called_skewed(n, factor):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((300, 1))
+    y = 10.0 + 2.0 * np.sin(X[:, 0]) + 0.5 * rng.standard_normal(300)
+    y[:n] *= factor
+    texts = texts_of(SparseGPRegressor(), X, y)
+    assert any('set noise="student-t"' in text for text in texts)
+    assert not any(SKEWED in text for text in texts)
+
+
+def test_of_several_outputs_logarithms_can_be_learned():
+    X, y = amounts(1.0)
+    texts = texts_of(SparseGPRegressor(), X, np.column_stack([y, y[::-1]]))
+    (text,) = [text for text in texts if SKEWED in text]
+    assert "SparseGPGeneralizedRegressor" not in text
+
+
+def test_amounts_of_many_orders_of_magnitude_are_reported():
+    X, y = amounts(1.0)
+    assert any(SKEWED in text for text in texts_of(SparseGPRegressor(), X, y**12))
 
 
 def test_equal_targets_are_not_called_skewed():
@@ -110,6 +134,15 @@ def test_few_copies_are_not_reported():
 def test_weights_are_not_taken_for_copies():
     X, y = labels()
     assert texts_of(SparseGPClassifier(), X, y, sample_weight=np.full(100, 2.0)) == []
+
+
+@pytest.mark.parametrize("n_places", [12, 40])
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_replicates_of_a_design_are_no_copies(n_places, rate):
+    rng = np.random.RandomState(0)
+    X = np.repeat(rng.standard_normal((n_places, 2)), 15, axis=0)
+    texts = texts_of(SparseGPClassifier(), X, rng.uniform(size=len(X)) < rate)
+    assert not any(REPEATED in text for text in texts)
 
 
 def test_rows_of_few_values_may_repeat():

@@ -118,8 +118,8 @@ def test_noise_does_not_vanish_by_chance(seed):
     X, new = rng.uniform(size=(20, 4)), rng.uniform(size=(500, 4))
     y, y_new = (np.sin(6.0 * Z[:, 0]) + 0.3 * rng.standard_normal(len(Z)) for Z in (X, new))
     free = HomoscedasticNoise(variance_bounds=(1e-8 * y.var(), 10.0 * y.var()))
-    without = SparseGPRegressor(noise=free, **PLAIN).fit(X, y)
-    model = SparseGPRegressor(**PLAIN).fit(X, y)
+    without = SparseGPRegressor("rbf", noise=free, **PLAIN).fit(X, y)
+    model = SparseGPRegressor("rbf", **PLAIN).fit(X, y)
     assert without.noise_variance_ < 2e-3 * y.var() < 5e-3 * y.var() < model.noise_variance_
     # The bound does not notice.
     assert model.lower_bound_ < without.lower_bound_
