@@ -24,14 +24,14 @@ from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import (
+from sparsegpc._estimators.messages.data_warnings import (
     copied_records_warnings,
     copy_warnings,
-    emit_warnings,
-    fit_warnings,
     weight_warnings,
 )
+from sparsegpc._estimators.messages.fit_warnings import fit_warnings
 from sparsegpc._estimators.messages.reporting import evaluation_progress
+from sparsegpc._estimators.messages.user_warnings import emit_warnings
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 from sparsegpc._estimators.predictions.latent import LatentPredictions

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.concurrent_fits import fit_concurrently
 from sparsegpc._estimators.messages.callbacks import class_task
-from sparsegpc._estimators.messages.fit_warnings import merge_classes
 from sparsegpc._estimators.messages.reporting import evaluation_progress
+from sparsegpc._estimators.messages.user_warnings import merge_classes
 
 # Attributes that are summed over the models of all classes, and those that are listed.
 SUMMED = (

@@ -14,7 +14,7 @@ from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
-from sparsegpc._estimators.messages.fit_warnings import (
+from sparsegpc._estimators.messages.data_warnings import (
     outlier_warnings,
     repetition_warnings,
     skewness_warnings,

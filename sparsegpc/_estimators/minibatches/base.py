@@ -39,13 +39,10 @@ from sparsegpc._estimators.learning.point_selection import (
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.fit_warnings import (
-    FitWarning,
-    describe_rough,
-    emit_warnings,
-    weight_warnings,
-)
+from sparsegpc._estimators.messages.data_warnings import weight_warnings
+from sparsegpc._estimators.messages.fit_warnings import describe_rough
 from sparsegpc._estimators.messages.reporting import epoch_progress
+from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.

@@ -16,7 +16,7 @@ from sparsegpc._estimators.input.labels import (
     validated_labels,
 )
 from sparsegpc._estimators.input.validation import present_rows, refuse_overflow
-from sparsegpc._estimators.messages.fit_warnings import FitWarning
+from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.labels import ClassPredictions
 from sparsegpc.likelihoods import NAMES, resolve_likelihood

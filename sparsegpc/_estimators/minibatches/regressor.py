@@ -15,8 +15,8 @@ from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.messages.fit_warnings import FitWarning
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE, noise_prior
 from sparsegpc._estimators.noise.polynomial import constant_noise

@@ -23,8 +23,7 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
-from sparsegpc._estimators.messages.fit_warnings import FitWarning, merge_classes
-from sparsegpc._estimators.messages.user_warnings import LIBRARIES
+from sparsegpc._estimators.messages.user_warnings import LIBRARIES, FitWarning, merge_classes
 from tests.estimators import many_classes, regression, two_classes
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import lognorm
 
 from sparsegpc import SparseGPClassifier, SparseGPGeneralizedRegressor, SparseGPRegressor
-from sparsegpc._estimators.messages.fit_warnings import skewness_warnings
+from sparsegpc._estimators.messages.data_warnings import skewness_warnings
 
 SKEWED, REPEATED = "positive and skewed", "counts as new evidence"
 

@@ -1,0 +1,209 @@
+"""Warnings about the data of a fit: weights, copies of rows, and targets that do not suit."""
+
+import numpy as np
+
+from sparsegpc._core.rows.merged_rows import merge_rows
+from sparsegpc._core.rows.sources import RowSource, spaced_rows, take_rows
+from sparsegpc._estimators.input.targets import centres, deviations
+from sparsegpc._estimators.input.validation import PresentRows
+from sparsegpc._estimators.messages.user_warnings import FitWarning
+
+# If more than this fraction of the targets is equal, Student-t noise may take all others for
+# outliers.
+LARGE_SHARE = 0.3
+# A fit with the same noise at all rows warns if the deviation of residuals is OUTLYING times what
+# most of them suggest, and is not NEGLIGIBLE beside that of the targets.
+OUTLYING, NEGLIGIBLE = 4.0, 0.01
+# The number of rows whose residuals count, and the fewest that tell which are usual.
+RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
+# Positive targets are skewed if a log-normal distribution describes them by so many nats better, in
+# all and per row, and also those between the quantiles CENTRAL, without any outliers.
+SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
+# Rows look like copies of records if more than the fraction COPIED of them, and FEWEST_COPIES,
+# repeat others, a column takes different values at the fraction VARIED of the others, and places
+# that occur several times have unequal targets at most DISAGREEING times as often as by chance.
+COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
+# If this number of events is expected, none occurs with a probability of 5 %.
+NO_EVENT = -np.log(0.05)
+# What is learned from half or twice as many copies of the same rows differs little.
+FAR_FROM_ONE = 2.0
+
+
+def weight_warnings(sample_weight):
+    """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
+
+    The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
+    noise; if it is far too small, the learned function is constant.
+    """
+    weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
+    weight = weight[weight > 0.0]
+    mean = float(weight.mean())
+    if 1.0 / FAR_FROM_ONE <= mean <= FAR_FROM_ONE or (weight == np.round(weight)).all():
+        return []
+    text = (
+        f"sample_weight has the mean {mean:.3g} and holds numbers that are not whole, but a weight "
+        f"counts copies of its row: on average each row is taken for {mean:.3g} rows. If the "
+        "weights are not counts, divide them by their mean"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def copied_records_warnings(rows):
+    """Return a list with a `FitWarning` if many of the user's rows look like copies of others.
+
+    Different records can agree in labels and counts, too, so a fit counts all rows. `rows` is what
+    `_checked_rows` returns. The `Targets` of regressors were merged: see `copy_warnings`.
+    """
+    if not isinstance(rows, PresentRows) or isinstance(rows.X, RowSource):
+        return []
+    n_rows = len(rows.X)
+    merged = merge_rows(rows.X, np.ones(n_rows), targets=rows.y)
+    n_copies = n_rows - len(merged.X)
+    if n_copies <= max(COPIED * n_rows, FEWEST_COPIES):
+        return []
+    # A place is a row of X; its different targets follow each other.
+    is_new = np.append(True, (merged.X[1:] != merged.X[:-1]).any(axis=1))
+    place = np.cumsum(is_new) - 1
+    n_rows_there, n_targets_there = np.bincount(place, merged.weight), np.bincount(place)
+    is_varied = any(len(np.unique(x)) >= VARIED * len(n_rows_there) for x in merged.X.T)
+    has_several = n_rows_there > 1.0
+    disagreeing = (n_targets_there[has_several] > 1).mean()
+    by_chance = _share_of_unequal_targets(rows.y, n_rows_there[has_several])
+    if not is_varied or not disagreeing < DISAGREEING * by_chance:
+        return []
+    text = (
+        f"{n_copies} of {n_rows} rows repeat others, targets included, and each of them counts as "
+        "new evidence. If they are copies of records, as from upsampling, drop them before "
+        "fitting: otherwise probabilities and error bars are too certain"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def _share_of_unequal_targets(y, sizes):
+    """Return how often random targets of y (N,) in groups of these sizes are not all equal."""
+    _, counts = np.unique(y, return_counts=True)
+    sizes, n_groups = np.unique(sizes, return_counts=True)
+    unequal = [1.0 - ((counts / len(y)) ** size).sum() for size in sizes]
+    return float(np.average(unequal, weights=n_groups))
+
+
+def copy_warnings(n_copies):
+    """Return a list with a `FitWarning` that copies were left out, empty if there were none."""
+    if n_copies == 0.0:
+        return []
+    text = (
+        f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
+        "them the targets look free of noise, so each row was counted at most once. Drop copies of "
+        "records before fitting (a weight of k stands for k copies, too); if the targets are "
+        "exact, give them a fixed small noise"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def zero_count_warnings(y, weight):
+    """Return a list with a `FitWarning` if all counts are zero, empty otherwise.
+
+    `y` are `observations` of weights (n,).
+    """
+    if y["y"].any():
+        return []
+    total = float(weight @ y["exposure"])
+    text = (
+        f"all {len(y)} counts are zero, so the rate has no lower limit, and predictions and "
+        "intervals are zero. An upper limit follows from the total exposure, which is "
+        f"{total:.4g}: if the rate is the same at all rows, it is below {NO_EVENT / total:.2g} for "
+        "each unit with 95 % confidence"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def skewness_warnings(y, weight, bound):
+    """Return a list with a `FitWarning` if positive targets are too skewed for Gaussian noise.
+
+    This is so if a log-normal distribution that does not depend on X describes the targets y
+    (n_outputs, N) of weights (N,) better than the model, whose lower bound is given.
+    """
+    if not ((y > 0.0).all() and np.ptp(y, axis=1).all()):
+        return []
+    log_normal = sum(_log_normal_log_likelihood(output, weight) for output in y)
+    gain = log_normal - max(bound, sum(_normal_log_likelihood(output, weight) for output in y))
+    is_clear = gain > max(SKEWED, SKEWED_PER_ROW * weight.sum())
+    if not is_clear or not any(_is_skewed_between_quantiles(output, weight) for output in y):
+        return []
+    use = "Use SparseGPGeneralizedRegressor, or learn" if len(y) == 1 else "Learn"
+    text = (
+        "the targets are positive and skewed: a log-normal distribution that does not depend on X "
+        f"describes them better than this model, by {gain:.0f} nats. {use} the logarithms of the "
+        "targets"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def _is_skewed_between_quantiles(y, weight):
+    """Return whether targets (N,) without the smallest and largest are rather log-normal."""
+    low, high = np.quantile(y, CENTRAL)
+    central = (y >= low) & (y <= high)
+    y, weight = y[central], weight[central]
+    is_constant = np.ptp(y) == 0.0
+    gain = _log_normal_log_likelihood(y, weight) - _normal_log_likelihood(y, weight)
+    return not is_constant and gain > 0.0
+
+
+def _normal_log_likelihood(y, weight):
+    """Return the largest log-likelihood of a normal distribution of targets (N,)."""
+    with np.errstate(divide="ignore", over="ignore"):
+        spread = np.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
+        return -float(weight.sum() * (np.log(spread) + 0.5 * np.log(2.0 * np.pi) + 0.5))
+
+
+def _log_normal_log_likelihood(y, weight):
+    """Return the largest log-likelihood of a log-normal distribution of targets (N,)."""
+    return _normal_log_likelihood(np.log(y), weight) - float(weight @ np.log(y))
+
+
+def outlier_warnings(fitted):
+    """Return a list with a `FitWarning` for each output of a `FittedProblem` with outliers.
+
+    This is for Gaussian noise with the same variance at all rows.
+    """
+    model, posterior = fitted.problem.model, fitted.result.best.posterior
+    places = spaced_rows(model.weight, RESIDUAL_ROWS)
+    if len(places) < FEWEST_RESIDUALS:
+        return []
+    remedy = 'if a few targets are outliers, set noise="student-t"'
+    if fitted.problem.estimator.noise != "auto":
+        remedy += ', and if the noise depends on X, set noise="auto"'
+    weight, targets = model.weight[places], np.stack([y["mean"][places] for y in model.targets])
+    residuals = targets - posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
+    usual = deviations(residuals, weight, centres(residuals, weight, robust=True), robust=True)
+    ratios = deviations(residuals, weight, np.zeros(len(residuals))) / usual
+    spreads = deviations(targets, weight, targets.mean(axis=1))
+    return [
+        FitWarning(
+            UserWarning,
+            f"the standard deviation of the residuals is {ratio:.1f} times what most of them "
+            f"suggest: {remedy}",
+        )
+        for ratio, size, spread in zip(ratios, ratios * usual, spreads, strict=True)
+        if ratio > OUTLYING and size > NEGLIGIBLE * spread
+    ]
+
+
+def repetition_warnings(y, weight):
+    """Return a list with a `FitWarning` for each output that repeats a value too often.
+
+    This is for noise with a Student-t distribution: as its scale falls, the density of the repeated
+    value grows without limit, and all other targets count as outliers.
+    """
+    found = []
+    for output in y:
+        values, places = np.unique(output, return_inverse=True)
+        most = np.bincount(places, weight).max()
+        share = most / weight.sum()
+        if len(values) > 1 and most >= 2.0 and share > LARGE_SHARE:
+            text = (
+                f"{share:.0%} of the targets are equal, so Student-t noise may take the "
+                "others for outliers: see whether predictions make sense, or choose other noise"
+            )
+            found.append(FitWarning(UserWarning, text))
+    return found
