@@ -431,8 +431,8 @@ def _log_marginal_likelihood(problem, model):
     models of the same sites. None also where dense algebra has too few correct digits.
     """
     noise = str(getattr(model, "noise", "another likelihood"))
-    if len(getattr(model, "hyperparameter_draws_", ())) > 1:
-        # Certificates are of the best hyperparameters, the noise is an average.
+    if getattr(model, "_mixture", None) is not None:
+        # Certificates are of the best kernel and hyperparameters, the noise is an average.
         return None
     if not re.match("homoscedastic|polynomial", noise.lower()):
         return None
