@@ -162,7 +162,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         times if there are at most 200. A second fit then starts afresh. The model with the higher
         sum of bound and log prior is kept, and that of the second fit if the two cannot be
         compared, because the kind of noise or the likelihood differs. With ``optimizer=None`` there
-        is no second fit.
+        is no second fit. A fit also starts afresh if the bound cannot be computed where the last
+        one ended.
     random_state : int, RandomState instance or None, default=0
         Seed for the selectors "auto", "rpcholesky", "kmeans" and "uniform", and for restarts. An
         integer gives the same model in every call; None gives different draws.

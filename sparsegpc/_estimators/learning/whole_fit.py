@@ -42,24 +42,35 @@ def learn_rows(builder, decide):
     `decide` is the function that returns the `Decision` of a builder about the kernel, and the
     noise or the likelihood.
     """
-    fitted, estimator = _learn_without_hidden_noise(builder, decide), builder.estimator
-    learns, n_rows = fitted.problem.learns, builder.total_weight
+    estimator, n_rows = builder.estimator, builder.total_weight
     if not is_warm(estimator):
-        # If nothing is learned, the values of a kernel object are the start that the user wants.
-        is_chosen = learns or isinstance(estimator.kernel, Kernel)
-        return fitted._replace(choice_weight=n_rows if is_chosen and not fitted.stopped else 0.0)
-    fitted = fitted._replace(choice_weight=estimator._choice_weight)
+        return _learned_afresh(builder, decide, estimator)
+    try:
+        warm = _learn_without_hidden_noise(builder, decide)
+    except LinAlgError:
+        # The last fit may have ended at a limit beyond which the bound cannot be computed.
+        return _learned_afresh(builder.afresh(), decide, estimator)
+    warm = warm._replace(choice_weight=estimator._choice_weight)
     growth = FEW_GROWTH if n_rows <= FEW_ROWS else GROWTH
-    if learns and not fitted.stopped and n_rows >= growth * fitted.choice_weight:
-        return _reconsidered(fitted, builder, decide)
-    return fitted
+    if warm.problem.learns and not warm.stopped and n_rows >= growth * warm.choice_weight:
+        return _reconsidered(warm, builder, decide)
+    return warm
+
+
+def _learned_afresh(builder, decide, estimator):
+    """Return the `FittedProblem`, for an estimator, that does not go on from the last fit."""
+    fitted = _learn_without_hidden_noise(builder, decide)
+    fitted = fitted._replace(problem=fitted.problem._replace(estimator=estimator))
+    # If nothing is learned, the values of a kernel object are the start that the user wants.
+    is_chosen = fitted.problem.learns or isinstance(builder.estimator.kernel, Kernel)
+    made = is_chosen and not fitted.stopped
+    return fitted._replace(choice_weight=builder.total_weight if made else 0.0)
 
 
 def _reconsidered(warm, builder, decide):
     """Return the better `FittedProblem` of a `warm` start and a fit afresh to the same rows."""
     try:
-        afresh = _learn_without_hidden_noise(builder.afresh(), decide)
-        afresh = afresh._replace(problem=afresh.problem._replace(estimator=builder.estimator))
+        afresh = _learned_afresh(builder.afresh(), decide, builder.estimator)
         kept = _better_fit(afresh, warm)
     except LinAlgError:
         # Keep the fit we have.

@@ -373,6 +373,21 @@ def test_a_stop_leaves_the_choices_to_the_next_fit(late, capsys):
     assert len(verdicts(capsys)) == 1
 
 
+def test_a_start_at_which_the_bound_cannot_be_computed_gives_way_to_a_fit_afresh(rng):
+    """The last fit ends near the limit of noise that almost vanishes beside such targets."""
+    X = rng.uniform(size=(10, 2))
+    y = 1e9 + np.sin(3.0 * X[:, 0])
+    model = SparseGPRegressor(
+        noise="gp", n_inducing=2, fit_prior_mean=False, selector="greedy-variance", max_iter=6
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+        before = model.lower_bound_
+        model.set_params(warm_start=True).fit(X, y)
+    assert model.lower_bound_ == pytest.approx(before)
+
+
 def test_a_fit_afresh_that_fails_leaves_what_goes_on_or_all_as_it_was(monkeypatch, capsys):
     X, y = regression.waves()
     model = regression.model_of(warm_start=True, verbose=1).fit(X[:20], y[:20])
