@@ -236,15 +236,15 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._normalized = self.normalize_y
         found = self._keep(fitted)
         learned = self._rows_as_learned(rows)
-        skewed = []
-        if fitted.problem.learns and self._noise is not None:
-            skewed = skewness_warnings(learned.y, learned.weight, self.lower_bound_)
         if builder.has_outliers:
-            return found + skewed + repetition_warnings(learned.y, learned.weight)
-        if fitted.problem.learns and self.noise_variance_ is not None and not skewed:
+            found += repetition_warnings(learned.y, learned.weight)
+        if not fitted.problem.learns or self._noise is None:
+            return found
+        skewed = skewness_warnings(learned.y, learned.weight, self.lower_bound_)
+        if skewed or self.noise_variance_ is None or builder.has_outliers:
             # Of skewed targets, the largest are no outliers.
-            found += outlier_warnings(fitted)
-        return found + skewed
+            return found + skewed
+        return found + outlier_warnings(fitted)
 
     def _observation_at(self, evaluation, model):
         return self._plan.learned(evaluation)

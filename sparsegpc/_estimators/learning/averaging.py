@@ -1,7 +1,7 @@
 """Averages of predictions over draws of the hyperparameters, and over kernels."""
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import softmax
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
@@ -63,16 +63,15 @@ class HyperparameterDraws:
 
     def _store(self, fitted):
         super()._store(fitted)
-        model, learns = fitted.problem.model, fitted.problem.learns
         if fitted.stopped:
             return
-        averages = learns and self._averages(model.total_weight)
+        problem = fitted.problem
+        averages = problem.learns and self._averages(problem.model.total_weight)
         others = () if self.hyperparameters == "best" else fitted.alternatives
         if not averages and not others:
             return
         fits = [(fitted, 0.0), *others]
-        log_weights = np.array([log_weight for _, log_weight in fits])
-        kernel_weights = np.exp(log_weights - logsumexp(log_weights))
+        kernel_weights = softmax([log_weight for _, log_weight in fits])
         rng = check_random_state(self.random_state)
         draws = [self._draws(fit, averages, rng) for fit, _ in fits]
         components = [

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sparsegpc._core.likelihoods.gaussian import constant_bound
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.sources import RowSource, spaced_rows, take_rows
 from sparsegpc._estimators.input.targets import centres, deviations
@@ -151,9 +152,7 @@ def _is_skewed_between_quantiles(y, weight):
 
 def _normal_log_likelihood(y, weight):
     """Return the largest log-likelihood of a normal distribution of targets (N,)."""
-    with np.errstate(divide="ignore", over="ignore"):
-        spread = np.sqrt(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
-        return -float(weight.sum() * (np.log(spread) + 0.5 * np.log(2.0 * np.pi) + 0.5))
+    return constant_bound(y, 0.0, weight, fit_prior_mean=True)
 
 
 def _log_normal_log_likelihood(y, weight):

@@ -1,23 +1,14 @@
 """Warnings about targets that the noise does not suit, and about copies of records."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy.stats import lognorm
 
 from sparsegpc import SparseGPClassifier, SparseGPGeneralizedRegressor, SparseGPRegressor
 from sparsegpc._estimators.messages.data_warnings import skewness_warnings
+from tests.estimators.messages.test_fit_warnings import texts_of
 
 SKEWED, REPEATED = "positive and skewed", "counts as new evidence"
-
-
-def texts_of(model, X, y, **fit):
-    """Return the texts of the warnings of a fit."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, y, **fit)
-    return [str(item.message) for item in caught]
 
 
 def amounts(noise, seed=0, n=300):
