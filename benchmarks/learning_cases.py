@@ -147,7 +147,7 @@ def memorising_weights():
         yield record("class_weight='balanced'", seed, "AUC", *scores, SCORE, balanced.cost)
     for weight in (50.5, 1.0 / len(y)):
         fit = Fit(SparseGPClassifier(), X, y, sample_weight=np.full(len(y), weight))
-        warns = fit.warns("divide them by their mean")
+        warns = fit.warns("multiply them by")
         yield record("weights, no counts", f"{weight:.3g}", "warns", warns, 1.0, WARNING, fit.cost)
 
 
@@ -337,7 +337,7 @@ def meta_estimators():
         X, y = make_blobs(300, 2, centers=3, cluster_std=2.0, random_state=seed)
         booster = AdaBoostClassifier(SparseGPClassifier(n_inducing=30), n_estimators=3)
         fit = Fit(booster, X, y)
-        warns = fit.warns("divide them by their mean")
+        warns = fit.warns("multiply them by")
         yield record("AdaBoost", seed, "warns", warns, 1.0, WARNING, fit.cost)
         X, y = friedman(500, seed)[:2]
         search = RFE(

@@ -183,7 +183,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
             copies of the row, and a row of weight zero is ignored. Counts of a label at a row may
-            therefore be passed as weights. Divide weights that are not counts by their mean.
+            therefore be passed as weights. If weights are not counts, their scale matters:
+            :ref:`user guide <weights>`.
 
         Returns
         -------
@@ -205,8 +206,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             hyperparameters meet their limits, or the kernel matrix is barely positive definite.
         UserWarning
             If one column hides the others, with a common length scale; if many rows look like
-            copies of records, labels included; or if the weights do not look like counts: not whole
-            numbers, with a mean below a half or above 2.
+            copies of records, labels included; or if the weights are not whole numbers and add up
+            to far less or more than the effective number of rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight)
 

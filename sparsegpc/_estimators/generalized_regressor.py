@@ -104,8 +104,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
             Targets: counts, positive numbers or durations.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row, and a row of weight zero is ignored. If copies alone make the noise
-            of positive targets vanish, no row counts more than once: :ref:`FAQ <faq-copies>`.
+            copies of the row, and a row of weight zero is ignored. If weights are not counts, their
+            scale matters: :ref:`user guide <weights>`. If copies alone make the noise of positive
+            targets vanish, no row counts more than once: :ref:`FAQ <faq-copies>`.
         exposure : float, array-like of shape (n_samples,) or None, default=None
             For likelihoods of counts: the time, area or population to which each count refers. The
             mean of y is proportional to it; pass the exponential of an offset. None means 1.

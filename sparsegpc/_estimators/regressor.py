@@ -153,9 +153,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row, and a row of weight zero is ignored. Divide weights that are not
-            counts by their mean. If copies alone make the noise vanish, no row counts more than
-            once: :ref:`FAQ <faq-copies>`.
+            copies of the row, and a row of weight zero is ignored. If weights are not counts, their
+            scale matters: :ref:`user guide <weights>`. If copies alone make the noise vanish, no
+            row counts more than once: :ref:`FAQ <faq-copies>`.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             Variance of the noise at each row, in squared units of y, if it is known. The noise is
             then not learned, and `noise` is ignored.
@@ -184,7 +184,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             kernel; if positive targets are skewed; if more than 30 % of the targets are equal, with
             Student-t noise; if the residuals look like those of outliers, with the same noise at
             all rows; if rows that repeat others hid the noise and were counted once; or if the
-            weights do not look like counts: not whole numbers, with a mean below a half or above 2.
+            weights are not whole numbers and add up to far less or more than the effective number
+            of rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
 

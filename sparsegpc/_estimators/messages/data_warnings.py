@@ -26,8 +26,9 @@ SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
 COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
-# What is learned from half or twice as many copies of the same rows differs little.
-FAR_FROM_ONE = 2.0
+# Ratios of the sum of weights to the effective number of rows at which what is learned differs
+# little from what is learned if both are equal.
+LIGHT, HEAVY = 0.5, 1.5
 
 
 def weight_warnings(sample_weight):
@@ -38,15 +39,23 @@ def weight_warnings(sample_weight):
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
     weight = weight[weight > 0.0]
-    mean = float(weight.mean())
-    if 1.0 / FAR_FROM_ONE <= mean <= FAR_FROM_ONE or (weight == np.round(weight)).all():
+    n_effective = effective_rows(weight)
+    ratio = float(weight.sum()) / n_effective
+    if LIGHT <= ratio <= HEAVY or (weight == np.round(weight)).all():
         return []
     text = (
-        f"sample_weight has the mean {mean:.3g} and holds numbers that are not whole, but a weight "
-        f"counts copies of its row: on average each row is taken for {mean:.3g} rows. If the "
-        "weights are not counts, divide them by their mean"
+        "a weight counts copies of its row, but sample_weight holds numbers that are not whole: "
+        f"they add up to {weight.sum():.3g} rows, while rows of such weights tell as much as "
+        f"{n_effective:.3g} rows of equal weight. If the weights are not counts, multiply them by "
+        f"{1.0 / ratio:.3g}"
     )
     return [FitWarning(UserWarning, text)]
+
+
+def effective_rows(weight):
+    """Return the effective number of rows of positive weights (Kish, "Survey sampling", 1965)."""
+    share = weight / weight.max()
+    return float(share.sum() ** 2 / (share @ share))
 
 
 def copied_records_warnings(rows):

@@ -102,7 +102,8 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
             Targets.
         sample_weight : array-like of shape (n_samples,), float or None, default=None
             Each row's log-likelihood is multiplied by its weight: a weight of k has the effect of k
-            copies of the row. Divide weights that are not counts by their mean.
+            copies of the row. If weights are not counts, their scale matters: :ref:`user guide
+            <weights>`.
 
         Returns
         -------

@@ -398,12 +398,31 @@ def test_weights_that_are_no_counts_are_reported_once_with_their_remedy(name, fa
     weight[0] = 0.0
     found = warnings_of(ESTIMATORS[name](), X, y, sample_weight=weight)
     ((text, filename),) = [item[1:] for item in found if item[0] is UserWarning]
-    assert f"sample_weight has the mean {weight[1:].mean():.3g}" in text
-    assert "divide them by their mean" in text
+    factor = weight.sum() / (weight**2).sum()
+    assert f"add up to {weight.sum():.3g} rows" in text
+    assert text.endswith(f"multiply them by {factor:.3g}")
     assert filename == __file__
-    for remedied in (weight / weight[1:].mean(), np.ceil(weight)):
+    for remedied in (factor * weight, np.ceil(weight)):
         found = warnings_of(ESTIMATORS[name](), X, y, sample_weight=remedied)
         assert not any(category is UserWarning for category, _, _ in found)
+
+
+@pytest.mark.parametrize("half_life", [100.0, 600.0])
+def test_weights_of_recent_rows_need_the_effective_number_of_rows_as_their_sum(half_life):
+    """With the mean one, recent rows count too often, and f follows their noise."""
+    rng = np.random.RandomState(0)
+    X = np.sort(rng.uniform(0.0, 1.0, (1000, 1)), axis=0)
+    y = np.sin(9.0 * X[:, 0]) + 0.5 * rng.randn(1000)
+    weight = 0.5 ** (np.arange(1000)[::-1] / half_life)
+    factor = weight.sum() / (weight**2).sum()
+    model = SparseGPRegressor("rbf", n_inducing=20)
+    found = warnings_of(model, X, y, sample_weight=weight / weight.mean())
+    heavy = [text for category, text, _ in found if category is UserWarning]
+    assert len(heavy) == (half_life == 100.0)
+    assert all(text.endswith(f"multiply them by {factor * weight.mean():.3g}") for text in heavy)
+    for scaled in (weight, factor * weight):
+        assert warnings_of(model, X, y, sample_weight=scaled) == []
+        assert 0.22 < model.noise_variance_ < 0.28
 
 
 def test_a_weight_that_is_one_number_is_judged_like_an_array():
@@ -411,13 +430,13 @@ def test_a_weight_that_is_one_number_is_judged_like_an_array():
     assert warnings_of(two_classes.fixed_model(), X, y, sample_weight=30) == []
     ((category, text, _),) = warnings_of(two_classes.fixed_model(), X, y, sample_weight=0.3)
     assert category is UserWarning
-    assert "the mean 0.3 " in text
+    assert text.endswith("multiply them by 3.33")
 
 
 def test_a_stream_reports_weights_that_are_no_counts():
     X, y = two_classes.moons(60)
     model = StochasticSparseGPClassifier(n_inducing=5)
-    with pytest.warns(UserWarning, match="divide them by their mean") as caught:
+    with pytest.warns(UserWarning, match="multiply them by 0.133") as caught:
         model.partial_fit(X, y, [0, 1], sample_weight=np.full(60, 7.5))
     assert [item.filename for item in caught] == [__file__]
 
