@@ -47,7 +47,7 @@ SETS = {
     ),
 }
 CHOICES = ("best", "average")
-N_TRAIN = (25, 50, 100, 200)
+N_TRAIN = {"regression": (25, 50, 100, 200, 400), "classification": (25, 50, 100, 200)}
 FEWEST_TEST, MAX_TEST, COVERAGE = 50, 1000, 0.9
 # A difference that counts, in nats for each row.
 CLEAR = 0.02
@@ -102,7 +102,7 @@ def table(records, task):
     if task == "regression":
         means = {"coverage": "Coverage", "rmse": "RMSE", **means}
     rows = []
-    for n_train in N_TRAIN:
+    for n_train in N_TRAIN[task]:
         found = pairs(records, task, n_train).values()
         if not found:
             continue
@@ -143,8 +143,9 @@ def main():
     warnings.simplefilter("ignore", ConvergenceWarning)
     sets = [(task, name) for task, names in SETS.items() for name in names if is_available(name)]
     jobs = [
-        (*each, n_train, split, choice)
-        for split, n_train, each, choice in product(range(arguments.splits), N_TRAIN, sets, CHOICES)
+        (task, name, n_train, split, choice)
+        for split, (task, name) in product(range(arguments.splits), sets)
+        for n_train, choice in product(N_TRAIN[task], CHOICES)
     ]
     for job in pending(jobs, RESULTS, KEY):
         record = measured(*job)

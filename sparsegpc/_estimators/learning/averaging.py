@@ -10,7 +10,7 @@ from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.predictions.mixtures import Component
 
 # Rows, counted by their weights, up to which "auto" averages.
-AVERAGING_ROWS = 100
+AVERAGING_ROWS = 200
 
 
 @with_parameters
@@ -23,7 +23,7 @@ class HyperparameterDraws:
         "best" predicts with the learned hyperparameters. "average" averages predictions over 16
         draws from their approximate posterior, which matters if few rows leave the hyperparameters
         uncertain: :ref:`user guide <averaging>`. "auto" does so in :class:`SparseGPRegressor` with
-        at most 100 rows, counted by their weights, and in no other estimator. With P
+        at most 200 rows, counted by their weights, and in no other estimator. With P
         hyperparameters it takes up to 4 P + 16 additional evaluations of the bound; predictions
         take 16 times the time, and the model 16 times the memory. For each of several kernels, see
         below, all of this is added.

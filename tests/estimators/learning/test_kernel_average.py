@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from sparsegpc import LocalCorrection, SparseGPGeneralizedRegressor, SparseGPRegressor
 from sparsegpc._estimators.kernels.named_kernels import has_name
+from sparsegpc._estimators.learning import averaging
 
 # Ratios of weights below this one do not count.
 LEAST_RATIO = np.exp(-3.0)
@@ -23,6 +24,14 @@ def field(nu, seed, n=150, noise=0.3):
     root = np.linalg.cholesky(Matern(0.5, nu=nu)(X) + 1e-9 * np.eye(2 * n))
     f = root @ rng.standard_normal(2 * n)
     return X, f + np.sqrt(noise) * rng.standard_normal(2 * n), f
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_draws():
+    """With more than 100 rows there are no draws of the hyperparameters beside the kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(averaging, "AVERAGING_ROWS", 100)
+        yield
 
 
 @pytest.fixture(scope="module")

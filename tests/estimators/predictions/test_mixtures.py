@@ -233,8 +233,8 @@ def test_a_model_that_is_fitted_again_forgets_its_mixture():
 # By default
 
 
-@pytest.mark.parametrize(("n_rows", "weight", "n_draws"), [(100, 1, 16), (101, 1, 1), (51, 2, 1)])
-def test_regressions_with_at_most_a_hundred_rows_are_averaged(n_rows, weight, n_draws):
+@pytest.mark.parametrize(("n_rows", "weight", "n_draws"), [(200, 1, 16), (201, 1, 1), (101, 2, 1)])
+def test_regressions_with_at_most_two_hundred_rows_are_averaged(n_rows, weight, n_draws):
     X, y = waves(n_rows)
     model = model_of(hyperparameters="auto", **QUICK)
     model.fit(X, y, sample_weight=np.full(n_rows, weight))
