@@ -18,6 +18,7 @@ from sparsegpc._estimators.messages.data_warnings import (
     outlier_warnings,
     repetition_warnings,
     skewness_warnings,
+    unlearned_noise_warnings,
 )
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
@@ -48,8 +49,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         - "polynomial": Gaussian, with a log variance that is a sum of quadratics, one per column.
         - "gp": Gaussian, with a log variance that is a second sparse Gaussian process.
         - "auto": learns "homoscedastic" and "gp", and takes "gp" if it raises the sum of bound and
-          log prior by more than log N nats. With `warm_start` the kind of noise stays as it is
-          until there are enough more rows.
+          log prior by more than log N nats. If the residuals with the first have heavy tails,
+          "student-t" is compared in the same way. With `warm_start` the kind of noise stays as it
+          is until there are enough more rows.
         - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
 
         With a kernel by name, a :ref:`prior <noise-prior>` keeps noise from vanishing by chance.
@@ -73,8 +75,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Degrees of freedom and scale, in units of y, of Student-t noise; None for other noise.
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
-        their original units, at the time of the decision, for the rows that are learned from. None
-        if nothing was compared.
+        their original units, at the time of the decision, for the rows that are learned from. It
+        lacks "student-t" unless residuals have heavy tails, and "gp" if this could not be learned.
+        None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     lower_bound_ : float
@@ -235,14 +238,15 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         fitted = learn_rows(builder, decide_noise)
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
         self._normalized = self.normalize_y
-        found = self._keep(fitted)
+        found = self._keep(fitted) + unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
-        if builder.has_outliers:
+        has_outliers = self._noise is not None and self._noise.df is not None
+        if has_outliers:
             found += repetition_warnings(learned.y, learned.weight)
         if not fitted.problem.learns or self._noise is None:
             return found
         skewed = skewness_warnings(learned.y, learned.weight, self.lower_bound_)
-        if skewed or self.noise_variance_ is None or builder.has_outliers:
+        if skewed or self.noise_variance_ is None or has_outliers:
             # Of skewed targets, the largest are no outliers.
             return found + skewed
         return found + outlier_warnings(fitted)

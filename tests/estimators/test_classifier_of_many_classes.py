@@ -241,7 +241,7 @@ def test_twenty_classes_of_few_rows():
         assert np.isfinite(model.lower_bound_)
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 @pytest.mark.parametrize("bound", ["tight", "spherical", "standard"])
 @pytest.mark.parametrize("n_inducing", [1, 2, 3])
 def test_weights_of_classes_that_are_seven_decades_apart(bound, n_inducing):

@@ -3,7 +3,8 @@
 With ``noise="auto"`` such noise has to raise the objective, the bound plus the log prior, by more
 than log N for N rows, the Bayesian information criterion for two parameters. Those of the log noise
 variance are its variance, and the length scale that all columns share. The prior accounts for the
-differences between the columns.
+differences between the columns. If the residuals beside the same noise at all rows have heavy
+tails, noise with a Student-t distribution is compared as well, and has to gain as much.
 
 Where many targets are equal, such as the zeros among insurance claims, the density grows without
 limit as the noise there vanishes. That is no evidence about the other targets, so such noise is
@@ -25,7 +26,8 @@ from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
-from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, VARYING
+from sparsegpc._estimators.noise.outliers import has_heavy_tails
+from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, OUTLYING, VARYING
 
 # The noise of a target that others share vanishes if its standard deviation is less than VANISHING
 # times the distance to the nearest other target. Noise that vanishes at more than the fraction
@@ -52,7 +54,8 @@ def decide_noise(builder):
     choice = decision.problem.choice
     varying = builder.with_noise(transform=choice.transform)
     if is_warm(estimator):
-        last = homoscedastic if is_auto and homoscedastic.plan.is_like(estimator._plan) else varying
+        candidates = (homoscedastic, builder.with_outliers()) if is_auto else ()
+        last = next((c for c in candidates if c.plan.is_like(estimator._plan)), varying)
         return Decision(_from_last_noise(last).build(choice))
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice))
@@ -81,10 +84,7 @@ def _learned_decision(decision, varying, is_auto):
     starts = _starts(problem, fitted)
     if not is_auto:
         return Decision(problem, starts)
-    other, bounds = _learned_if_better(problem, starts, fitted)
-    if other is not None:
-        return Decision(problem, fitted=other, compared_bounds=bounds)
-    return Decision(fitted.problem, fitted=fitted.evaluated_last(), compared_bounds=bounds)
+    return _best_decision(fitted, attempted(search, problem, starts))
 
 
 def _starts(varying, fitted):
@@ -110,26 +110,42 @@ def _starts(varying, fitted):
     return StartOptions(values, None if has_subsets else best.points)
 
 
-def _learned_if_better(varying, starts, fitted):
-    """Return the `FittedProblem` with noise that varies, None if that is not better, and bounds.
+def _best_decision(homoscedastic, varying):
+    """Return the `Decision` for one kind of noise, which may be one with outliers.
 
-    `fitted` is what was learned with homoscedastic noise. The bounds of both kinds of noise are
-    None if noise that varies cannot be learned.
+    The arguments are `FittedProblem` with the same noise at all rows, and with noise that varies,
+    None if that cannot be learned.
     """
-    other = attempted(search, varying, starts)
-    if other is None:
-        return None, None
-    before, after, problem = fitted.result.best, other.result.best, fitted.problem
-    bounds = {
-        DEFAULT: float(before.elbo + problem.offset),
-        VARYING: float(after.elbo + problem.offset),
-    }
-    is_better = after.objective - before.objective > _needed_gain(problem.model)
-    return other if is_better and not _vanishes(varying.model, after) else None, bounds
+    fits, best = {DEFAULT: homoscedastic}, homoscedastic
+    if varying is not None:
+        fits[VARYING] = varying
+        if _gains(varying, best) and not _vanishes(varying.problem.model, varying.result.best):
+            best = varying
+    if not best.stopped and has_heavy_tails(homoscedastic):
+        with_outliers = attempted(_learned_with_outliers, homoscedastic.problem.builder)
+        if with_outliers is not None:
+            fits[OUTLYING] = with_outliers
+            best = with_outliers if _gains(with_outliers, best) else best
+    bounds = {name: float(fit.result.best.elbo + fit.problem.offset) for name, fit in fits.items()}
+    if best is not list(fits.values())[-1]:
+        best = best.evaluated_last()
+    return Decision(best.problem, fitted=best, compared_bounds=bounds)
+
+
+def _learned_with_outliers(builder):
+    """Return the `FittedProblem` of a `RegressionBuilder` with Student-t noise."""
+    fitted = decide_kernel(builder.with_outliers()).learn()
+    return fitted.then(with_faster_function).then(with_faster_effects)
+
+
+def _gains(other, fitted):
+    """Return whether another `FittedProblem` is better by more than its parameters may gain."""
+    gain = other.result.best.objective - fitted.result.best.objective
+    return gain > _needed_gain(fitted.problem.model)
 
 
 def _needed_gain(model):
-    """Return what noise that varies must gain in the objective, in nats: log N."""
+    """Return what another kind of noise must gain in the objective, in nats: log N."""
     return np.log(model.total_weight)
 
 

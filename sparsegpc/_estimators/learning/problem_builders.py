@@ -14,6 +14,7 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem import Problem, ProblemRows
 from sparsegpc._estimators.noise.base import NoiseData, shape_prior
 from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.student_t import StudentTNoise
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
 
 
@@ -120,13 +121,14 @@ class RegressionBuilder(ProblemBuilder):
 
     ``plan`` is the `NoisePlan` of the problems, at first that of the user's noise. ``has_outliers``
     tells whether it may have outliers, and ``variance`` (n_outputs,) is the mean square of the
-    targets.
+    targets. `noise`, `NoiseSettings`, takes the place of the user's, if it is given.
     """
 
-    def __init__(self, estimator, targets, progress):
+    def __init__(self, estimator, targets, progress, noise=None):
         super().__init__(estimator, targets, progress)
         is_known = targets.noise_variance is not None
-        self._kernel, self._noise = kernel_and_noise(estimator.kernel, estimator.noise, is_known)
+        noise = estimator.noise if noise is None else noise
+        self._kernel, self._noise = kernel_and_noise(estimator.kernel, noise, is_known)
         self.has_outliers = not is_known and self._noise.has_outliers
         y, weight = targets.y, targets.weight
         self.variance = second_moments(y, weight, self.has_outliers)
@@ -153,6 +155,10 @@ class RegressionBuilder(ProblemBuilder):
         other = copy(self)
         other.plan = self._plan_of(self._noise if noise is None else noise, transform)
         return other
+
+    def with_outliers(self):
+        """Return the builder of problems with Student-t noise."""
+        return RegressionBuilder(self.estimator, self._data, self.progress, StudentTNoise())
 
     def from_noise(self, log_noise):
         """Return the builder of problems that start from log variances (n_outputs,) of the noise.

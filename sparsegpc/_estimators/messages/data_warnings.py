@@ -1,13 +1,21 @@
 """Warnings about the data of a fit: weights, copies of rows, and targets that do not suit."""
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.likelihoods.gaussian import constant_bound
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._core.rows.sources import RowSource, spaced_rows, take_rows
-from sparsegpc._estimators.input.targets import centres, deviations
+from sparsegpc._core.rows.sources import RowSource
+from sparsegpc._estimators.input.targets import deviations
 from sparsegpc._estimators.input.validation import PresentRows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
+from sparsegpc._estimators.noise.outliers import (
+    MOST_EQUAL,
+    largest_share,
+    outlying_ratios,
+    residuals,
+)
+from sparsegpc._estimators.noise.registry import AUTO, VARYING
 
 # If more than this fraction of the targets is equal, Student-t noise may take all others for
 # outliers.
@@ -15,8 +23,6 @@ LARGE_SHARE = 0.3
 # A fit with the same noise at all rows warns if the deviation of residuals is OUTLYING times what
 # most of them suggest, and is not NEGLIGIBLE beside that of the targets.
 OUTLYING, NEGLIGIBLE = 4.0, 0.01
-# The number of rows whose residuals count, and the fewest that tell which are usual.
-RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
 # Positive targets are skewed if a log-normal distribution describes them by so many nats better, in
 # all and per row, and also those between the quantiles CENTRAL, without any outliers.
 SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
@@ -174,27 +180,52 @@ def outlier_warnings(fitted):
 
     This is for Gaussian noise with the same variance at all rows.
     """
-    model, posterior = fitted.problem.model, fitted.result.best.posterior
-    places = spaced_rows(model.weight, RESIDUAL_ROWS)
-    if len(places) < FEWEST_RESIDUALS:
+    found = residuals(fitted)
+    if found is None:
         return []
-    remedy = 'if a few targets are outliers, set noise="student-t"'
-    if fitted.problem.estimator.noise != "auto":
-        remedy += ', and if the noise depends on X, set noise="auto"'
-    weight, targets = model.weight[places], np.stack([y["mean"][places] for y in model.targets])
-    residuals = targets - posterior.moments(take_rows(model.X, places, memory=np.inf))[0]
-    usual = deviations(residuals, weight, centres(residuals, weight, robust=True), robust=True)
-    ratios = deviations(residuals, weight, np.zeros(len(residuals))) / usual
+    model, (differences, rows) = fitted.problem.model, found
+    weight, targets = model.weight[rows], np.stack([y["mean"][rows] for y in model.targets])
+    ratios = outlying_ratios(differences, weight)
+    sizes = deviations(differences, weight, np.zeros(len(differences)))
     spreads = deviations(targets, weight, targets.mean(axis=1))
+    warned = (ratios > OUTLYING) & (sizes > NEGLIGIBLE * spreads)
     return [
         FitWarning(
             UserWarning,
-            f"the standard deviation of the residuals is {ratio:.1f} times what most of them "
-            f"suggest: {remedy}",
+            f"the standard deviation of the residuals is {ratios[k]:.1f} times what most of them "
+            f"suggest: {_remedy_of_outliers(fitted.problem, model.targets[k]['mean'])}",
         )
-        for ratio, size, spread in zip(ratios, ratios * usual, spreads, strict=True)
-        if ratio > OUTLYING and size > NEGLIGIBLE * spread
+        for k in np.flatnonzero(warned)
     ]
+
+
+def _remedy_of_outliers(problem, y):
+    """Return what may help if the targets y (N,) of a `Problem` seem to have outliers."""
+    share = largest_share(y, problem.model.weight)
+    if share > MOST_EQUAL:
+        return (
+            f"{share:.0%} of the targets are equal, so learn the others alone, and with a "
+            "classifier where this value occurs"
+        )
+    remedy = 'if a few targets are outliers, set noise="student-t"'
+    if problem.estimator.noise == AUTO:
+        return remedy
+    return remedy + ', and if the noise depends on X, set noise="auto"'
+
+
+def unlearned_noise_warnings(noise_bounds):
+    """Return a list with a `FitWarning` if noise that varies could not be compared, else empty.
+
+    `noise_bounds` is a dict of the bound for each kind of noise, or None if none were compared.
+    """
+    if noise_bounds is None or VARYING in noise_bounds:
+        return []
+    text = (
+        "with noise that varies the bound could not be computed, so noise='auto' did not take it. "
+        "This happens if the noise vanishes at some rows, for example at targets that are zero: "
+        "learn the others alone"
+    )
+    return [FitWarning(ConvergenceWarning, text)]
 
 
 def repetition_warnings(y, weight):

@@ -11,14 +11,15 @@ NOISES = {
     "gp": GPNoise,
     "student-t": StudentTNoise,
 }
-# "auto" decides between noise that is the same for all rows and noise that varies.
-AUTO, DEFAULT, VARYING = "auto", "homoscedastic", "gp"
+# "auto" decides among noise that is the same for all rows, noise that varies, and noise with
+# outliers.
+AUTO, DEFAULT, VARYING, OUTLYING = "auto", "homoscedastic", "gp", "student-t"
 
 
 def resolve_noise(noise):
     """Check the parameter `noise`, and return the settings that it means.
 
-    For "auto" they are those of the noise that is compared with homoscedastic noise.
+    For "auto" they are those of the noise that varies.
     """
     if noise == AUTO:
         noise = VARYING

@@ -285,7 +285,8 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         Returns
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
-            Draws of f plus noise, at the cost of `sample_f`.
+            Draws of f plus noise, at the cost of `sample_f`. The noise is independent from row to
+            row and from output to output.
 
         Raises
         ------

@@ -89,7 +89,7 @@ CAUSES = (
     "the learned model is poor",
     "the bound still rises where hyperparameters meet their limits",
     "has standard deviation",
-    "sample_weight has the mean",
+    "a weight counts copies",
     "rows repeat others, targets included",
 )
 
@@ -127,7 +127,7 @@ def test_odd_data_with_every_selector(name, selector):
     assert_fits(model, np.asarray(rows), np.asarray(labels))
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 @pytest.mark.parametrize("smallest", [1e-12, 1.0])
 def test_weights_over_twelve_orders_of_magnitude(smallest, rng):
     weight = rng.permutation(smallest * np.logspace(0, 12, N))

@@ -221,7 +221,7 @@ def test_a_stream_with_weights_is_the_regressor_of_all_weighted_rows(rng):
     assert model.n_samples_seen_ == np.count_nonzero(weight)
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 def test_memory_keeps_as_much_evidence_as_that_many_rows():
     X, y = waves(300)
     model = fixed_model(selector=grid(), memory=50)

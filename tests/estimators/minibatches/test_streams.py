@@ -333,7 +333,7 @@ def test_a_class_that_has_not_occurred_is_possible_whatever_the_batches(n, block
     assert np.all((found > 0.1 / n_remembered) & (found < 10.0 / n_remembered))
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 @pytest.mark.parametrize("weight", [1e-6, 1e-3, 0.3, 1e6])
 def test_a_class_that_has_not_occurred_is_never_the_prediction(weight, rng):
     found = unseen_probability(rng.randn(5, 2), weight=weight)

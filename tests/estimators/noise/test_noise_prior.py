@@ -136,7 +136,7 @@ def test_an_exact_function_is_still_learned_as_one():
     assert model.noise_variance_ < 1e-7
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight has the mean")
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 @pytest.mark.parametrize("noise", ["homoscedastic", "gp", "student-t"])
 def test_the_prior_is_no_evidence_of_a_function(noise):
     """It favours noise that a function would have to explain, here by three hundredths of a row."""

@@ -1,0 +1,56 @@
+"""Residuals of a fit, and whether some of them are outliers."""
+
+import numpy as np
+
+from sparsegpc._core.rows.sources import spaced_rows, take_rows
+from sparsegpc._estimators.input.targets import centres, deviations
+
+# The number of rows whose residuals count, and the fewest that tell which are usual.
+RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
+# Residuals have heavy tails if their deviation is HEAVY times what most of them suggest. That of a
+# Student-t distribution with four degrees of freedom is 1.29 times.
+HEAVY = 1.25
+# If a larger fraction of the targets is equal, Student-t noise may describe these alone.
+MOST_EQUAL = 0.05
+
+
+def residuals(fitted):
+    """Return residuals (n_outputs, n) of some rows of a `FittedProblem`, and indices of the rows.
+
+    Return None if they are too few to tell which are usual.
+    """
+    model, posterior = fitted.problem.model, fitted.result.best.posterior
+    rows = spaced_rows(model.weight, RESIDUAL_ROWS)
+    if len(rows) < FEWEST_RESIDUALS:
+        return None
+    targets = np.stack([y["mean"][rows] for y in model.targets])
+    return targets - posterior.moments(take_rows(model.X, rows, memory=np.inf))[0], rows
+
+
+def outlying_ratios(residuals, weight):
+    """Return deviations of residuals (n_outputs, n) relative to what most of them suggest."""
+    usual = deviations(residuals, weight, centres(residuals, weight, robust=True), robust=True)
+    return deviations(residuals, weight, np.zeros(len(residuals))) / usual
+
+
+def has_heavy_tails(fitted):
+    """Return whether the residuals of an output of a `FittedProblem` have heavy tails.
+
+    The noise is the same at all rows: noise that varies follows single outliers. Outputs of which
+    many targets are equal are left out.
+    """
+    found = residuals(fitted)
+    if found is None:
+        return False
+    model, (differences, rows) = fitted.problem.model, found
+    ratios = outlying_ratios(differences, model.weight[rows])
+    return any(
+        ratio > HEAVY and largest_share(y["mean"], model.weight) <= MOST_EQUAL
+        for ratio, y in zip(ratios, model.targets, strict=True)
+    )
+
+
+def largest_share(y, weight):
+    """Return the share of the weight of the most frequent value of y (N,)."""
+    _, places = np.unique(y, return_inverse=True)
+    return float(np.bincount(places, weight).max() / weight.sum())
