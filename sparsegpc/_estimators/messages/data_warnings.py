@@ -45,15 +45,13 @@ def weight_warnings(sample_weight):
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
     weight = weight[weight > 0.0]
-    n_effective = effective_rows(weight)
-    ratio = float(weight.sum()) / n_effective
+    ratio = float(weight.sum()) / effective_rows(weight)
     if LIGHT <= ratio <= HEAVY or (weight == np.round(weight)).all():
         return []
     text = (
-        "a weight counts copies of its row, but sample_weight holds numbers that are not whole: "
-        f"they add up to {weight.sum():.3g} rows, while rows of such weights tell as much as "
-        f"{n_effective:.3g} rows of equal weight. If the weights are not counts, multiply them by "
-        f"{1.0 / ratio:.3g}"
+        "a weight counts copies of its row, but sample_weight holds numbers that are not whole. "
+        f"They add up to {ratio:.3g} times the effective number of rows: if they are not counts, "
+        f"multiply them by {1.0 / ratio:.3g}"
     )
     return [FitWarning(UserWarning, text)]
 

@@ -399,7 +399,7 @@ def test_weights_that_are_no_counts_are_reported_once_with_their_remedy(name, fa
     found = warnings_of(ESTIMATORS[name](), X, y, sample_weight=weight)
     ((text, filename),) = [item[1:] for item in found if item[0] is UserWarning]
     factor = weight.sum() / (weight**2).sum()
-    assert f"add up to {weight.sum():.3g} rows" in text
+    assert f"add up to {1.0 / factor:.3g} times" in text
     assert text.endswith(f"multiply them by {factor:.3g}")
     assert filename == __file__
     for remedied in (factor * weight, np.ceil(weight)):
