@@ -50,8 +50,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         - "gp": Gaussian, with a log variance that is a second sparse Gaussian process.
         - "auto": learns "homoscedastic" and "gp", and takes "gp" if it raises the sum of bound and
           log prior by more than log N nats. If the residuals with the first have heavy tails,
-          "student-t" is compared in the same way. With `warm_start` the kind of noise stays as it
-          is until there are enough more rows.
+          "student-t" is compared in the same way, unless more than 20 % of the targets are equal
+          or there are 200 000 rows or more. With `warm_start` the kind of noise stays as it is
+          until there are enough more rows.
         - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
 
         With a kernel by name, a :ref:`prior <noise-prior>` keeps noise from vanishing by chance.
@@ -62,8 +63,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Whether to subtract the mean of each output and divide by its standard deviation before
         learning. Hyperparameters then refer to the normalised targets, and without `fit_prior_mean`
         the prior mean is the mean of y. With a kernel and a `noise` by name, several outputs are
-        always divided by their standard deviations. With Student-t noise the median and the median
-        absolute deviation, times 1.4826, take the place of mean and standard deviation.
+        always divided by their standard deviations. With ``noise="student-t"``, but not with
+        "auto", the median and the median absolute deviation, times 1.4826, take the place of mean
+        and standard deviation.
 
     Attributes
     ----------
@@ -75,9 +77,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Degrees of freedom and scale, in units of y, of Student-t noise; None for other noise.
     noise_bounds_ : dict or None
         With ``noise="auto"``, the lower bound with each kind of noise, in nats, for targets in
-        their original units, at the time of the decision, for the rows that are learned from. It
-        lacks "student-t" unless residuals have heavy tails, and "gp" if this could not be learned.
-        None if nothing was compared.
+        their original units, at the time of the decision, for the rows that are learned from,
+        without kinds that were not compared or could not be learned. None if nothing was compared.
     prior_mean_ : float or ndarray of shape (n_outputs,)
         Constant mean of f, in units of y.
     lower_bound_ : float
@@ -180,7 +181,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         ConvergenceWarning
             If `max_iter` was reached, `callback` asked to stop, the learned model is no better than
             a constant one, the bound still rises where hyperparameters meet their limits, the
-            kernel matrix is barely positive definite, or jitter is not far below the noise.
+            kernel matrix is barely positive definite, jitter is not far below the noise, or
+            ``noise="auto"`` could not learn noise that varies.
         UserWarning
             If one column hides the others, with a common length scale; if the limits of the kernel
             keep f far below the scale of the targets, or outputs of different scales share a
@@ -214,6 +216,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             scale = deviations(y, weight, centre, robust)
         self._y_centre, self._y_scale = centre, scale
 
+    def _unit_choice(self):
+        """Return the parameters that determine the units: of two fits with others, these differ."""
+        return self.normalize_y, resolve_noise(self.noise).has_outliers
+
     def _scaled(self, targets):
         """Return the `Targets` in the units in which the model learns them."""
         y, noise = centred(targets.y, self._y_centre), targets.noise_variance
@@ -237,7 +243,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._target_variance = variance[targets.y.any(axis=1)]
         fitted = learn_rows(builder, decide_noise)
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
-        self._normalized = self.normalize_y
+        self._last_unit_choice = self._unit_choice()
         found = self._keep(fitted) + unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
         has_outliers = self._noise is not None and self._noise.df is not None

@@ -27,7 +27,7 @@ from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.outliers import has_heavy_tails
-from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, OUTLYING, VARYING
+from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, STUDENT_T, VARYING
 
 # The noise of a target that others share vanishes if its standard deviation is less than VANISHING
 # times the distance to the nearest other target. Noise that vanishes at more than the fraction
@@ -121,15 +121,15 @@ def _best_decision(homoscedastic, varying):
         fits[VARYING] = varying
         if _gains(varying, best) and not _vanishes(varying.problem.model, varying.result.best):
             best = varying
-    if not best.stopped and has_heavy_tails(homoscedastic):
+    # Student-t noise merges fewer rows, so a part of many rows would be another one.
+    is_comparable = not (best.stopped or homoscedastic.problem.learns_from_part)
+    if is_comparable and has_heavy_tails(homoscedastic):
         with_outliers = attempted(_learned_with_outliers, homoscedastic.problem.builder)
         if with_outliers is not None:
-            fits[OUTLYING] = with_outliers
+            fits[STUDENT_T] = with_outliers
             best = with_outliers if _gains(with_outliers, best) else best
     bounds = {name: float(fit.result.best.elbo + fit.problem.offset) for name, fit in fits.items()}
-    if best is not list(fits.values())[-1]:
-        best = best.evaluated_last()
-    return Decision(best.problem, fitted=best, compared_bounds=bounds)
+    return Decision(best.problem, fitted=best.evaluated_last(), compared_bounds=bounds)
 
 
 def _learned_with_outliers(builder):

@@ -2,6 +2,7 @@
 
 from copy import copy
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
@@ -155,6 +156,14 @@ class RegressionBuilder(ProblemBuilder):
         other = copy(self)
         other.plan = self._plan_of(self._noise if noise is None else noise, transform)
         return other
+
+    def equal_shares(self):
+        """Return the share of the targets that the most frequent one has, (n_outputs,).
+
+        Rows that are equal in X and y, too, count once, whatever their weights.
+        """
+        counts = [np.unique(output, return_counts=True)[1] for output in self._data.y]
+        return np.array([each.max() / each.sum() for each in counts])
 
     def with_outliers(self):
         """Return the builder of problems with Student-t noise."""

@@ -11,7 +11,6 @@ from sparsegpc._estimators.input.validation import PresentRows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.noise.outliers import (
     MOST_EQUAL,
-    largest_share,
     outlying_ratios,
     residuals,
 )
@@ -34,7 +33,7 @@ COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
 NO_EVENT = -np.log(0.05)
 # Ratios of the sum of weights to the effective number of rows at which what is learned differs
 # little from what is learned if both are equal.
-LIGHT, HEAVY = 0.5, 1.5
+TOO_LIGHT, TOO_HEAVY = 0.5, 1.5
 
 
 def weight_warnings(sample_weight):
@@ -46,7 +45,7 @@ def weight_warnings(sample_weight):
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
     weight = weight[weight > 0.0]
     ratio = float(weight.sum()) / effective_rows(weight)
-    if LIGHT <= ratio <= HEAVY or (weight == np.round(weight)).all():
+    if TOO_LIGHT <= ratio <= TOO_HEAVY or (weight == np.round(weight)).all():
         return []
     text = (
         "a weight counts copies of its row, but sample_weight holds numbers that are not whole. "
@@ -187,19 +186,19 @@ def outlier_warnings(fitted):
     sizes = deviations(differences, weight, np.zeros(len(differences)))
     spreads = deviations(targets, weight, targets.mean(axis=1))
     warned = (ratios > OUTLYING) & (sizes > NEGLIGIBLE * spreads)
+    shares = fitted.problem.builder.equal_shares()
     return [
         FitWarning(
             UserWarning,
             f"the standard deviation of the residuals is {ratios[k]:.1f} times what most of them "
-            f"suggest: {_remedy_of_outliers(fitted.problem, model.targets[k]['mean'])}",
+            f"suggest: {_remedy_of_outliers(fitted.problem, shares[k])}",
         )
         for k in np.flatnonzero(warned)
     ]
 
 
-def _remedy_of_outliers(problem, y):
-    """Return what may help if the targets y (N,) of a `Problem` seem to have outliers."""
-    share = largest_share(y, problem.model.weight)
+def _remedy_of_outliers(problem, share):
+    """Return what may help if targets of a `Problem`, a share of them equal, have outliers."""
     if share > MOST_EQUAL:
         return (
             f"{share:.0%} of the targets are equal, so learn the others alone, and with a "

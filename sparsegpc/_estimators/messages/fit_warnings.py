@@ -10,7 +10,7 @@ from sparsegpc._core.learning.diagnostics import (
 )
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.kernels.hyperparameters import OFFSET
-from sparsegpc._estimators.messages.data_warnings import LIGHT, effective_rows
+from sparsegpc._estimators.messages.data_warnings import TOO_LIGHT, effective_rows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
 
 # Warn if one column varies this many times more than the others, with a common length scale.
@@ -131,11 +131,10 @@ def _describe_too_few_points(problem, result):
 def _remedy(problem, limits, mismatch):
     """Return what may help if the learned model is no better than a constant."""
     total, n_rows = problem.model.total_weight, len(problem.model.weight)
-    n_effective = effective_rows(problem.model.weight)
-    if total < LIGHT * n_effective:
+    if total < TOO_LIGHT * effective_rows(problem.model.weight):
         return (
             f"The weights of {n_rows} rows add up to {total:.3g} rows, too little to learn from: "
-            f"multiply them by {n_effective / total:.3g}"
+            "scale them up to the effective number of rows"
         )
     if mismatch:
         return mismatch[0].upper() + mismatch[1:]

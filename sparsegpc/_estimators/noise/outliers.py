@@ -7,11 +7,13 @@ from sparsegpc._estimators.input.targets import centres, deviations
 
 # The number of rows whose residuals count, and the fewest that tell which are usual.
 RESIDUAL_ROWS, FEWEST_RESIDUALS = 5000, 30
-# Residuals have heavy tails if their deviation is HEAVY times what most of them suggest. That of a
-# Student-t distribution with four degrees of freedom is 1.29 times.
-HEAVY = 1.25
-# If a larger fraction of the targets is equal, Student-t noise may describe these alone.
-MOST_EQUAL = 0.05
+# Residuals have heavy tails if their deviation is HEAVY_TAILED times what most of them suggest.
+# That of a Student-t distribution with four degrees of freedom is 1.29 times.
+HEAVY_TAILED = 1.25
+# If a larger share of the targets is equal, Student-t noise may describe these alone: as its scale
+# falls, the density of a share that exceeds df / (1 + df) outweighs that of all other targets, and
+# df is at least .3.
+MOST_EQUAL = 0.2
 
 
 def residuals(fitted):
@@ -27,10 +29,11 @@ def residuals(fitted):
     return targets - posterior.moments(take_rows(model.X, rows, memory=np.inf))[0], rows
 
 
-def outlying_ratios(residuals, weight):
+def outlying_ratios(differences, weight):
     """Return deviations of residuals (n_outputs, n) relative to what most of them suggest."""
-    usual = deviations(residuals, weight, centres(residuals, weight, robust=True), robust=True)
-    return deviations(residuals, weight, np.zeros(len(residuals))) / usual
+    middle = centres(differences, weight, robust=True)
+    usual = deviations(differences, weight, middle, robust=True)
+    return deviations(differences, weight, np.zeros(len(differences))) / usual
 
 
 def has_heavy_tails(fitted):
@@ -42,15 +45,7 @@ def has_heavy_tails(fitted):
     found = residuals(fitted)
     if found is None:
         return False
-    model, (differences, rows) = fitted.problem.model, found
-    ratios = outlying_ratios(differences, model.weight[rows])
-    return any(
-        ratio > HEAVY and largest_share(y["mean"], model.weight) <= MOST_EQUAL
-        for ratio, y in zip(ratios, model.targets, strict=True)
-    )
-
-
-def largest_share(y, weight):
-    """Return the share of the weight of the most frequent value of y (N,)."""
-    _, places = np.unique(y, return_inverse=True)
-    return float(np.bincount(places, weight).max() / weight.sum())
+    differences, rows = found
+    ratios = outlying_ratios(differences, fitted.problem.model.weight[rows])
+    shares = fitted.problem.builder.equal_shares()
+    return bool(np.any((ratios > HEAVY_TAILED) & (shares <= MOST_EQUAL)))

@@ -13,7 +13,7 @@ NOISES = {
 }
 # "auto" decides among noise that is the same for all rows, noise that varies, and noise with
 # outliers.
-AUTO, DEFAULT, VARYING, OUTLYING = "auto", "homoscedastic", "gp", "student-t"
+AUTO, DEFAULT, VARYING, STUDENT_T = "auto", "homoscedastic", "gp", "student-t"
 
 
 def resolve_noise(noise):

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, Sum, WhiteKernel
 
 from sparsegpc import SparseGPRegressor
+from sparsegpc._core.learning import all_rows
 from sparsegpc._estimators.learning import noise_choice
 from sparsegpc._estimators.learning import search as learning
 from tests.estimators.noise.noise_cases import model_of, quiet, trumpet
@@ -83,9 +84,9 @@ def test_noise_with_outliers_is_learned_as_if_it_was_given():
 
 
 def test_among_equal_targets_outliers_are_not_looked_for():
-    """A narrow Student-t distribution of the equal ones would have the highest bound."""
+    """A narrow Student-t distribution could describe the equal ones alone."""
     X, y = outlying()
-    y[np.argsort(X[:, 0])[:12]] = 0.0
+    y[np.argsort(X[:, 0])[:30]] = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         auto = model_of("auto").fit(X, y)
@@ -102,6 +103,34 @@ def test_noise_with_outliers_that_cannot_be_learned_is_left_out(monkeypatch):
         auto = model_of("auto").fit(*outlying())
     assert list(auto.noise_bounds_) == ["homoscedastic", "gp"]
     assert auto.lower_bound_ == pytest.approx(max(auto.noise_bounds_.values()))
+    assert auto.history_["lower_bound"][-1] == auto.lower_bound_
+
+
+def test_targets_with_outliers_may_be_rounded():
+    X, y = outlying(240)
+    auto = model_of("auto").fit(X, np.round(4.0 * y) / 4.0)
+    assert auto.noise_df_ is not None
+
+
+def test_a_part_of_many_rows_is_not_searched_for_outliers(monkeypatch):
+    """Rows that are equal in X alone are merged for Gaussian noise, but not with outliers."""
+    monkeypatch.setattr(all_rows, "LEARNING_ROWS", 60)
+    monkeypatch.setattr(all_rows, "ENOUGH_ROWS_PER_POINT", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        auto = model_of("auto").fit(*outlying())
+    assert "student-t" not in auto.noise_bounds_
+
+
+@pytest.mark.parametrize("first", ["auto", "student-t"])
+def test_a_warm_start_refuses_other_units(first):
+    """Only noise that is given as Student-t noise has units that ignore outliers."""
+    X, y = outlying()
+    model = model_of(first, warm_start=True, normalize_y=True).fit(X, y)
+    assert model.noise_df_ is not None
+    other = {"auto": "student-t", "student-t": "auto"}[first]
+    with pytest.raises(ValueError, match="warm_start=True needs the kind of noise"):
+        model.set_params(noise=other).fit(X, y)
 
 
 def below_zero(n=200):
@@ -222,6 +251,7 @@ def test_varying_noise_that_cannot_be_learned_leaves_the_homoscedastic_fit(monke
     with pytest.warns(ConvergenceWarning, match="could not be computed, so noise='auto'"):
         auto = model_of("auto").fit(X, y)
     assert list(auto.noise_bounds_) == ["homoscedastic"]
+    assert auto.history_["lower_bound"][-1] == auto.lower_bound_
     assert auto.lower_bound_ == pytest.approx(homoscedastic.lower_bound_, rel=1e-9)
     assert auto.noise_variance_ == pytest.approx(homoscedastic.noise_variance_, rel=1e-6)
 

@@ -465,3 +465,13 @@ def test_outliers_are_reported_with_the_noise_that_suits_them(rng):
     assert sum('set noise="student-t"' in text for text in texts) == 1
     robust = SparseGPRegressor(n_inducing=40, noise="student-t")
     assert not any("residuals" in text for _, text, _ in warnings_of(robust, X, outlying))
+
+
+def test_residuals_beside_many_equal_targets_need_two_models(rng):
+    X = rng.uniform(-2.0, 2.0, (300, 2))
+    is_zero = X[:, 1] < 1.0
+    y = np.where(is_zero, 0.0, np.exp(2.0 * rng.standard_normal(300)))
+    texts = [text for _, text, _ in warnings_of(SparseGPRegressor(n_inducing=40), X, y)]
+    (text,) = [text for text in texts if "times what most of them suggest" in text]
+    assert f"{is_zero.mean():.0%} of the targets are equal, so learn the others alone" in text
+    assert "student-t" not in text
