@@ -8,7 +8,8 @@ tails, noise with a Student-t distribution is compared as well, and has to gain 
 
 Where many targets are equal, such as the zeros among insurance claims, the density grows without
 limit as the noise there vanishes. That is no evidence about the other targets, so such noise is
-rejected.
+rejected. So is Student-t noise whose scale vanishes: then most targets are free of noise, and all
+others are taken for outliers.
 """
 
 import numpy as np
@@ -24,6 +25,7 @@ from sparsegpc._estimators.learning.comparison import Decision
 from sparsegpc._estimators.learning.effect_trials import with_faster_effects
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
+from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
 from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.outliers import has_heavy_tails
@@ -127,7 +129,8 @@ def _best_decision(homoscedastic, varying):
         with_outliers = attempted(_learned_with_outliers, homoscedastic.problem.builder)
         if with_outliers is not None:
             fits[STUDENT_T] = with_outliers
-            best = with_outliers if _gains(with_outliers, best) else best
+            if _gains(with_outliers, best) and not vanishing_noise(with_outliers, at_copies=False):
+                best = with_outliers
     bounds = {name: float(fit.result.best.elbo + fit.problem.offset) for name, fit in fits.items()}
     return Decision(best.problem, fitted=best.evaluated_last(), compared_bounds=bounds)
 
