@@ -106,6 +106,18 @@ def test_noise_with_outliers_that_cannot_be_learned_is_left_out(monkeypatch):
     assert auto.history_["lower_bound"][-1] == auto.lower_bound_
 
 
+def test_most_targets_are_not_taken_for_free_of_noise():
+    """Although a Student-t distribution of nearly no scale has the highest bound."""
+    X, _ = steady(200)
+    noise = np.random.RandomState(5).standard_normal(200)
+    noise[np.arange(200) % 4 > 0] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        auto = model_of("auto").fit(X, np.sin(2.0 * X[:, 0]) + noise)
+    assert auto.noise_bounds_["student-t"] > auto.lower_bound_ + 50.0
+    assert auto.noise_df_ is None
+
+
 def test_targets_with_outliers_may_be_rounded():
     X, y = outlying(240)
     auto = model_of("auto").fit(X, np.round(4.0 * y) / 4.0)
