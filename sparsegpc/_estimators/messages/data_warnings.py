@@ -36,11 +36,12 @@ NO_EVENT = -np.log(0.05)
 TOO_LIGHT, TOO_HEAVY = 0.5, 1.5
 
 
-def weight_warnings(sample_weight):
+def weight_warnings(sample_weight, scaled="them"):
     """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
 
     The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
-    noise; if it is far too small, the learned function is constant.
+    noise; if it is far too small, the learned function is constant. `scaled` says which weights
+    the remedy changes.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
     weight = weight[weight > 0.0]
@@ -50,7 +51,7 @@ def weight_warnings(sample_weight):
     text = (
         "a weight counts copies of its row, but sample_weight holds numbers that are not whole. "
         f"They add up to {ratio:.3g} times the effective number of rows: if they are not counts, "
-        f"multiply them by {1.0 / ratio:.3g}"
+        f"multiply {scaled} by {1.0 / ratio:.3g}"
     )
     return [FitWarning(UserWarning, text)]
 

@@ -253,7 +253,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             is_first = not hasattr(self, "kernel_")
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=is_first)
             found = self._learn_block(*rows, progress)
-            emit_warnings(weight_warnings(sample_weight) + found)
+            emit_warnings(weight_warnings(sample_weight, "the weights of all calls") + found)
         return self
 
     def _merged_rows(self, X, y, sample_weight, *row_arguments, reset):

@@ -436,7 +436,7 @@ def test_a_weight_that_is_one_number_is_judged_like_an_array():
 def test_a_stream_reports_weights_that_are_no_counts():
     X, y = two_classes.moons(60)
     model = StochasticSparseGPClassifier(n_inducing=5)
-    with pytest.warns(UserWarning, match="multiply them by 0.133") as caught:
+    with pytest.warns(UserWarning, match="multiply the weights of all calls by 0.133") as caught:
         model.partial_fit(X, y, [0, 1], sample_weight=np.full(60, 7.5))
     assert [item.filename for item in caught] == [__file__]
 
