@@ -9,8 +9,9 @@ from sparsegpc._core.learning.hyperparameter_draws import draw_hyperparameters, 
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.predictions.mixtures import Component
 
-# Rows, counted by their weights, up to which "auto" averages.
-AVERAGING_ROWS = 200
+# Rows, counted by their weights, and hyperparameters up to which "auto" averages. Draws of hundreds
+# of hyperparameters have unequal weights, and their number of evaluations dominates the fit.
+AVERAGING_ROWS, AVERAGED_PARAMETERS = 200, 100
 
 
 @with_parameters
@@ -23,10 +24,10 @@ class HyperparameterDraws:
         "best" predicts with the learned hyperparameters. "average" averages predictions over 16
         draws from their approximate posterior, which matters if few rows leave the hyperparameters
         uncertain: :ref:`user guide <averaging>`. "auto" does so in :class:`SparseGPRegressor` with
-        at most 200 rows, counted by their weights, and in no other estimator. With P
-        hyperparameters it takes up to 4 P + 16 additional evaluations of the bound; predictions
-        take 16 times the time, and the model 16 times the memory. For each of several kernels, see
-        below, all of this is added.
+        at most 200 rows, counted by their weights, and at most 100 hyperparameters, and in no other
+        estimator. With P hyperparameters it takes up to 4 P + 16 additional evaluations of the
+        bound; predictions take 16 times the time, and the model 16 times the memory. For each of
+        several kernels, see below, all of this is added.
 
         Except with "best", regressors that choose among kernels (``kernel=None``) also average over
         those that the data hardly tell apart: the best one, and others that are at least a
@@ -66,7 +67,7 @@ class HyperparameterDraws:
         if fitted.stopped:
             return
         problem = fitted.problem
-        averages = problem.learns and self._averages(problem.model.total_weight)
+        averages = problem.learns and self._averages(problem)
         others = () if self.hyperparameters == "best" else fitted.alternatives
         if not averages and not others:
             return
@@ -102,10 +103,12 @@ class HyperparameterDraws:
         bounds = problem.hyperparameters.bounds
         return draw_hyperparameters(model, result.optimum, bounds, _limits(problem), rng, keep)
 
-    def _averages(self, total_weight):
-        if self.hyperparameters == "auto":
-            return self._averages_few_rows and total_weight <= AVERAGING_ROWS
-        return self.hyperparameters == "average"
+    def _averages(self, problem):
+        if self.hyperparameters != "auto":
+            return self.hyperparameters == "average"
+        has_few_rows = problem.model.total_weight <= AVERAGING_ROWS
+        has_few_parameters = len(problem.hyperparameters.theta) <= AVERAGED_PARAMETERS
+        return self._averages_few_rows and has_few_rows and has_few_parameters
 
     def _store_posterior(self, evaluation, model, offset):
         super()._store_posterior(evaluation, model, offset)

@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import HomoscedasticNoise, SparseGPClassifier, SparseGPRegressor
 from sparsegpc._core.learning import hyperparameter_draws
+from sparsegpc._estimators.learning import averaging
 from sparsegpc._estimators.predictions.mixtures import (
     Component,
     mixture_covariance,
@@ -239,6 +240,19 @@ def test_regressions_with_at_most_two_hundred_rows_are_averaged(n_rows, weight, 
     model = model_of(hyperparameters="auto", **QUICK)
     model.fit(X, y, sample_weight=np.full(n_rows, weight))
     assert len(model.hyperparameter_draws_) == n_draws
+
+
+def test_hundreds_of_hyperparameters_are_not_averaged_by_default(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 4))
+    y = X[:, 0] + rng.standard_normal(60)
+    model = SparseGPRegressor(main_effects=False).fit(X, y)
+    n_draws, n_parameters = model.hyperparameter_draws_.shape
+    assert n_draws == 16
+    monkeypatch.setattr(averaging, "AVERAGED_PARAMETERS", n_parameters - 1)
+    assert len(clone(model).fit(X, y).hyperparameter_draws_) == 1
+    model.set_params(hyperparameters="average").fit(X, y)
+    assert len(model.hyperparameter_draws_) == 16
 
 
 def test_labels_are_not_averaged():
