@@ -311,6 +311,7 @@ def log_marginal(case, X, y, mean, weight=1.0, n_nodes=51):
     return float(np.logaddexp.reduce(log_joint) + len(y) * np.log(step))
 
 
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 @EVERY_CASE
 @EVERY_BOUND
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def learned():
 # Against other implementations
 
 
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 @pytest.mark.parametrize(
     ("bound", "fit_prior_mean"),
     [("tight", True), ("tight", False), ("spherical", True), ("standard", True)],

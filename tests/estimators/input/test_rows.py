@@ -252,6 +252,7 @@ def test_parts_of_a_row_with_a_target_add_up_to_the_row(rng):
     assert_allclose(parts.predict(regression.grid()), whole.predict(regression.grid()), rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 def test_a_weight_divides_the_variance_of_known_noise_where_predictions_are_concerned(rng):
     X, y = regression.waves(40)
     weight = rng.uniform(0.2, 3.0, 40)

@@ -66,6 +66,7 @@ def test_normalize_y_uses_the_moments_of_the_weighted_targets():
     assert weighted.lower_bound_ == copies.lower_bound_
 
 
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 def test_without_a_learned_mean_normalised_targets_have_the_mean_of_the_weighted_ones(rng):
     X, Y = two_waves()
     weight = rng.uniform(0.0, 3.0, 60)

@@ -339,6 +339,7 @@ def test_a_weight_of_two_is_two_rows():
         assert_allclose(ours, theirs, rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:a weight counts copies")
 def test_outputs_share_their_neighbours():
     X, y = waves(150)
     new, _ = waves(10, seed=1)
