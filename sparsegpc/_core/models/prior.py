@@ -103,39 +103,41 @@ class TyingPrior(NamedTuple):
 
 
 class MeanOfOthersPrior(NamedTuple):
-    """A normal distribution of one entry of theta about the mean of others plus an ``offset``.
+    """Normal distributions of some entries of theta about the mean of others plus an ``offset``.
 
-    ``indices`` (1 + n,) are those of this entry and of the n others. If neither the data nor
-    another factor depend on the entry, it is at that mean at the maximum, and the others are what
-    they would be without it.
+    ``indices`` (k + n,) are those of the k = ``n_entries`` entries, then those of the n others. If
+    neither the data nor another factor depend on an entry, it is at that mean at the maximum, and
+    the others are what they would be without it.
     """
 
     indices: np.ndarray
     offset: float
+    n_entries: int = 1
 
     DEVIATION = 0.3
 
-    @property
-    def _slope(self):
-        """The gradient of the distance from the mean with respect to the entries."""
-        n = len(self.indices) - 1
-        return np.append(1.0, np.full(n, -1.0 / n)) / self.DEVIATION
-
-    def _distance(self, theta):
-        """Return the distance from the mean, in standard deviations."""
-        return float(self._slope @ theta[self.indices]) - self.offset / self.DEVIATION
+    def _distances(self, theta):
+        """Return the distance of each entry from the mean, in standard deviations."""
+        values = theta[self.indices]
+        mean = values[self.n_entries :].mean() + self.offset
+        return (values[: self.n_entries] - mean) / self.DEVIATION
 
     def log_density(self, theta):
-        return -0.5 * self._distance(theta) ** 2
+        distances = self._distances(theta)
+        return -0.5 * float(distances @ distances)
 
     def gradient(self, theta):
-        gradient = np.zeros(len(theta))
-        gradient[self.indices] = -self._distance(theta) * self._slope
+        gradient, distances, k = np.zeros(len(theta)), self._distances(theta), self.n_entries
+        gradient[self.indices[:k]] = -distances / self.DEVIATION
+        n_others = len(self.indices) - k
+        gradient[self.indices[k:]] = distances.sum() / (n_others * self.DEVIATION)
         return gradient
 
     def curvature(self, theta):
+        k, n_others = self.n_entries, len(self.indices) - self.n_entries
+        slopes = np.hstack([np.eye(k), np.full((k, n_others), -1.0 / n_others)]) / self.DEVIATION
         curvature = np.zeros((len(theta), len(theta)))
-        curvature[np.ix_(self.indices, self.indices)] = np.outer(self._slope, self._slope)
+        curvature[np.ix_(self.indices, self.indices)] = slopes.T @ slopes
         return curvature
 
 

@@ -34,9 +34,10 @@ MOST_EFFECTS = 100
 # At the start, the variance of all main effects together is this fraction of that of the rest, and
 # their length scales are this fraction of the columns' units.
 EFFECTS_SHARE, EFFECT_LENGTH = 0.3, 0.25
-# The log length scale of a column for known levels, minus the mean of those of its levels. How much
-# a new level can differ depends on the mean square of inverse length scales, which is larger.
-NEW_LEVEL_OFFSET = -0.3
+# The log length scale of a column whose other value no row has, minus the mean of those of columns
+# like it. How much such a value can change depends on the mean square of inverse length scales,
+# which is larger.
+UNSEEN_OFFSET = -0.3
 KERNEL_CONSTRAINTS = {
     "kernel": [sk.Kernel, StrOptions(set(STATIONARY)), None],
     "length_scales": [StrOptions({"auto", "tied", "free", "common"})],
@@ -136,8 +137,8 @@ class KernelChoice(NamedTuple):
             self._check_given(hyperparameters, len(spread.deviations))
         vectors = _entries_by_column(hyperparameters) if self.ties_length_scales else []
         tying = [_tying_prior(*each, spread) for each in vectors]
-        new_levels = [prior for each in vectors for prior in _new_level_priors(*each, spread)]
-        return ProductPrior((*filter(None, tying), *new_levels))
+        of_unseen = [prior for each in vectors for prior in _priors_of_unseen(*each, spread)]
+        return ProductPrior((*filter(None, tying), *of_unseen))
 
     def _check_given(self, hyperparameters, n_columns):
         if self.main_effects != "auto" and self.main_effects:
@@ -196,9 +197,13 @@ def _tying_prior(indices, are_lengths, spread):
     return TyingPrior(np.array([indices[d] for d in columns]), units)
 
 
-def _new_level_priors(indices, are_lengths, spread):
-    """Yield the prior of the entry of each column for known levels."""
-    for column, levels in spread.known_levels.items():
-        if indices.keys() >= {column, *levels}:
-            entries = np.array([indices[d] for d in (column, *levels)])
-            yield MeanOfOthersPrior(entries, NEW_LEVEL_OFFSET if are_lengths else 0.0)
+def _priors_of_unseen(indices, are_lengths, spread):
+    """Yield the priors of the entries of the columns whose other values no row has."""
+    groups = {}
+    for column, others in spread.unseen.items():
+        if indices.keys() >= {column, *others}:
+            groups.setdefault(tuple(others), []).append(column)
+    for others, columns in groups.items():
+        entries = np.array([indices[d] for d in (*columns, *others)])
+        offset = UNSEEN_OFFSET if are_lengths else 0.0
+        yield MeanOfOthersPrior(entries, offset, len(columns))

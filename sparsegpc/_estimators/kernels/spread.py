@@ -12,6 +12,8 @@ from sparsegpc._estimators.input.validation import refuse_overflow
 EXTREME = 100.0
 # The standard deviation of the values 0 and 1.
 INDICATOR_UNIT = 0.5
+# If a larger share of the columns that vary holds zeros and ones, a column of zeros is one of them.
+MOST_INDICATORS = 0.5
 # Quartiles and distinct values are those of this many evenly spaced rows if the rows are not in
 # memory.
 QUARTILE_ROWS = 10_000
@@ -38,9 +40,10 @@ class Spread(NamedTuple):
     variance does not underflow; the deviations and units of the others are `UNKNOWN`. ``n_rows`` is
     the number of rows, where copies of a row that were merged count once.
 
-    ``known_levels`` is a dict from columns of ones, which tell that all these rows have a known
-    level, to the columns of zeros and ones before them, which tell which level it is. Their units
-    are the same.
+    ``unseen`` is a dict from columns that do not vary, but probably do in new rows, to the columns
+    of zeros and ones whose effects are like theirs, and whose unit they have. Columns of ones may
+    tell that all rows have a known level; the columns before them tell which level it is. Columns
+    of zeros, if most other columns hold zeros and ones, may be bits that no row has.
     """
 
     deviations: np.ndarray
@@ -48,7 +51,7 @@ class Spread(NamedTuple):
     distance: float
     varies: np.ndarray
     n_rows: int
-    known_levels: dict
+    unseen: dict
 
     @property
     def n_varying(self):
@@ -71,7 +74,7 @@ class Spread(NamedTuple):
         deviations, units = (
             np.where(self.varies, each, 1.0) for each in (self.deviations, self.units)
         )
-        units[list(self.known_levels)] = INDICATOR_UNIT
+        units[list(self.unseen)] = INDICATOR_UNIT
         return self._replace(deviations=deviations, units=units)
 
 
@@ -102,9 +105,12 @@ def measure_spread(X, weight):
     is_indicator = (smallest == 0.0) & (largest == 1.0)
     some = X[spaced_rows(X, QUARTILE_ROWS)] if isinstance(X, RowSource) else X
     is_indicator[is_indicator] = np.isin(some[:, is_indicator], (0.0, 1.0)).all(axis=0)
-    known_levels = _known_levels(is_indicator, (smallest == 1.0) & (largest == 1.0))
-    units[list(known_levels)] = INDICATOR_UNIT
-    return Spread(deviations, units, distance, varies, len(X), known_levels)
+    unseen = _known_levels(is_indicator, (smallest == 1.0) & (largest == 1.0))
+    if is_indicator.sum() > MOST_INDICATORS * varies.sum():
+        zeros = np.flatnonzero((smallest == 0.0) & (largest == 0.0)).tolist()
+        unseen |= dict.fromkeys(zeros, np.flatnonzero(is_indicator).tolist())
+    units[list(unseen)] = INDICATOR_UNIT
+    return Spread(deviations, units, distance, varies, len(X), unseen)
 
 
 def _known_levels(is_indicator, are_ones):

@@ -64,8 +64,9 @@ NORMAL = NormalPrior.of_all(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
 SOME = NormalPrior(np.array([3, 1]), np.array([0.3, -1.2]), 0.6)
 PAIR = ProductPrior((TyingPrior(np.array([0, 1]), np.array([0.3, 0.0])),))
 MEAN = MeanOfOthersPrior(np.array([2, 0, 3]), -0.1)
+MEANS = MeanOfOthersPrior(np.array([2, 1, 0, 3]), -0.1, 2)
 PRODUCTS = [ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
-PRIORS = [NORMAL, SOME, TYING, MEAN, *PRODUCTS]
+PRIORS = [NORMAL, SOME, TYING, MEAN, MEANS, *PRODUCTS]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)

@@ -11,9 +11,9 @@ from sparsegpc import SparseGPRegressor
 from sparsegpc._estimators.kernels.named_kernels import (
     FEW_COLUMNS,
     MOST_COLUMNS,
-    NEW_LEVEL_OFFSET,
     ROWS_PER_COLUMN,
     STATIONARY,
+    UNSEEN_OFFSET,
     KernelChoice,
     has_name,
 )
@@ -200,6 +200,22 @@ def test_a_kernel_with_a_length_scale_per_column_has_no_common_one(rng):
         prior_of(RBF(np.ones(D)), "common", rng.randn(30, D))
 
 
+def test_bits_that_no_row_has_get_the_typical_length_scale_of_the_others(rng):
+    X = np.hstack([rng.rand(100, 6) < 0.3, np.zeros((100, 4))]) * 1.0
+    y = X[:, 0] - 2.0 * X[:, 1] + 0.1 * rng.randn(100)
+    gp, without = (
+        SparseGPRegressor("rbf", main_effects=False, hyperparameters="best", tol=1e-8).fit(rows, y)
+        for rows in (X, X[:, :6])
+    )
+    lengths = np.log(gp.kernel_.k2.length_scale)
+    assert_allclose(lengths[6:], lengths[:6].mean() + UNSEEN_OFFSET, atol=0.01)
+    assert gp.lower_bound_ == pytest.approx(without.lower_bound_, abs=0.2)
+    assert gp.log_prior_ == pytest.approx(without.log_prior_, abs=0.2)
+    known, new = X.copy(), np.roll(X, 4, axis=1)
+    variance, of_new = (gp.latent_mean_and_variance(rows)[1].mean() for rows in (known, new))
+    assert of_new > 5.0 * variance
+
+
 def test_a_column_for_known_levels_gets_the_typical_length_scale_of_the_levels(rng):
     group = rng.randint(4, size=120)
     X = np.column_stack([rng.randn(120), np.eye(4)[group], np.ones(120)])
@@ -210,7 +226,7 @@ def test_a_column_for_known_levels_gets_the_typical_length_scale_of_the_levels(r
     )
     effects, interaction = gp.kernel_.k2, gp.kernel_.k1.k2
     for values in (effects.length_scale, interaction.length_scale):
-        expected = np.log(values[1:-1]).mean() + NEW_LEVEL_OFFSET
+        expected = np.log(values[1:-1]).mean() + UNSEEN_OFFSET
         assert_allclose(np.log(values[-1]), expected, atol=0.01)
     assert_allclose(np.log(effects.variance[-1]), np.log(effects.variance[1:-1]).mean(), atol=0.01)
     assert gp.feature_relevance_[-1] == 0.0

@@ -25,7 +25,7 @@ def test_spread_with_weights_is_that_of_repeated_rows(n, d, seed):
     assert_allclose(spread.distance, distance if varies.any() else 1.0, rtol=1e-12)
     units = [np.unique(column).std() for column in X.T]
     expected = np.where(varies, units, UNKNOWN if varies.any() else 1.0)
-    expected[list(spread.known_levels)] = 0.5
+    expected[list(spread.unseen)] = 0.5
     assert_allclose(spread.units, expected, rtol=1e-12)
 
 
@@ -48,13 +48,24 @@ def test_ones_after_indicators_tell_that_a_level_is_known(rows_of, rng):
     number[:2] = [[0.0], [1.0]]
     # A rare level, and columns that are not of zeros and ones only.
     three, two = np.eye(3)[np.minimum(np.arange(50) // 2, 2)], np.eye(2)[np.arange(50) % 2]
-    X = np.hstack([two, number, ones, three, ones, two, ones, ones, 0.0 * ones])
+    X = np.hstack([two, number, ones, three, ones, two, ones, ones])
     spread = measure_spread(rows_of(X), np.ones(50))
-    assert spread.known_levels == {7: [4, 5, 6], 10: [8, 9]}
+    assert spread.unseen == {7: [4, 5, 6], 10: [8, 9]}
     assert_array_equal(spread.units[[7, 10]], 0.5)
-    assert_array_equal(spread.units[[3, 11, 12]], UNKNOWN)
+    assert_array_equal(spread.units[[3, 11]], UNKNOWN)
     assert not spread.varies[[7, 10]].any()
     assert_array_equal(spread.of_first_rows().units[[3, 7, 10]], [1.0, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("rows_of", [np.asarray, RowSource])
+def test_among_indicators_zeros_are_one_of_them(rows_of, rng):
+    bits, numbers, zeros = 1.0 * (rng.rand(50, 3) < 0.5), rng.rand(50, 3), np.zeros((50, 2))
+    spread = measure_spread(rows_of(np.hstack([bits, numbers[:, :2], zeros])), np.ones(50))
+    assert spread.unseen == {5: [0, 1, 2], 6: [0, 1, 2]}
+    assert_array_equal(spread.units[5:], 0.5)
+    spread = measure_spread(rows_of(np.hstack([bits, numbers, zeros])), np.ones(50))
+    assert spread.unseen == {}
+    assert_array_equal(spread.units[6:], UNKNOWN)
 
 
 def test_an_outlier_has_no_effect_on_the_unit(rng):
