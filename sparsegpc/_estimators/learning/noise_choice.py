@@ -56,8 +56,10 @@ def decide_noise(builder):
     choice = decision.problem.choice
     varying = builder.with_noise(transform=choice.transform)
     if is_warm(estimator):
-        candidates = (homoscedastic, builder.with_outliers()) if is_auto else ()
-        last = next((c for c in candidates if c.plan.is_like(estimator._plan)), varying)
+        last, before = varying, estimator._plan
+        if is_auto and not varying.plan.is_like(before):
+            is_constant = homoscedastic.plan.is_like(before)
+            last = homoscedastic if is_constant else builder.with_outliers()
         return Decision(_from_last_noise(last).build(choice))
     if estimator.optimizer is None:
         return decision if is_auto else Decision(varying.build(choice))
@@ -77,7 +79,7 @@ def _learned_decision(decision, varying, is_auto):
     `decision` is that about the kernel with homoscedastic noise, which may remain if `is_auto`.
     """
     # Beside noise that varies, an effect that was taken for noise would not show.
-    fitted = decision.learn().then(with_faster_function).then(with_faster_effects)
+    fitted = _learned(decision)
     if is_auto and fitted.stopped:
         return Decision(fitted.problem, fitted=fitted)
     n_kernel = fitted.problem.model.kernel.n_params
@@ -137,8 +139,12 @@ def _best_decision(homoscedastic, varying):
 
 def _learned_with_outliers(builder):
     """Return the `FittedProblem` of a `RegressionBuilder` with Student-t noise."""
-    fitted = decide_kernel(builder.with_outliers()).learn()
-    return fitted.then(with_faster_function).then(with_faster_effects)
+    return _learned(decide_kernel(builder.with_outliers()))
+
+
+def _learned(decision):
+    """Return the `FittedProblem` of a `Decision`, after the search for faster functions."""
+    return decision.learn().then(with_faster_function).then(with_faster_effects)
 
 
 def _gains(other, fitted):

@@ -9,11 +9,7 @@ from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators.input.targets import deviations
 from sparsegpc._estimators.input.validation import PresentRows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
-from sparsegpc._estimators.noise.outliers import (
-    MOST_EQUAL,
-    outlying_ratios,
-    residuals,
-)
+from sparsegpc._estimators.noise.outliers import MOST_EQUAL, outlying_ratios, residuals
 from sparsegpc._estimators.noise.registry import AUTO, VARYING
 
 # If more than this fraction of the targets is equal, Student-t noise may take all others for
@@ -31,8 +27,8 @@ SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
 COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
-# Ratios of the sum of weights to the effective number of rows at which what is learned differs
-# little from what is learned if both are equal.
+# If the sum of the weights, relative to the effective number of rows, is between these numbers,
+# what is learned differs little from what is learned if both are equal.
 TOO_LIGHT, TOO_HEAVY = 0.5, 1.5
 
 
@@ -40,8 +36,8 @@ def weight_warnings(sample_weight, scaled="them"):
     """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
 
     The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
-    noise; if it is far too small, the learned function is constant. `scaled` says which weights
-    the remedy changes.
+    noise; if it is far too small, the learned function is constant. `scaled` names the
+    weights that the remedy multiplies.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
     weight = weight[weight > 0.0]
@@ -187,6 +183,8 @@ def outlier_warnings(fitted):
     sizes = deviations(differences, weight, np.zeros(len(differences)))
     spreads = deviations(targets, weight, targets.mean(axis=1))
     warned = (ratios > OUTLYING) & (sizes > NEGLIGIBLE * spreads)
+    if not warned.any():
+        return []
     shares = fitted.problem.builder.equal_shares()
     return [
         FitWarning(
