@@ -307,6 +307,7 @@ METHODS = {
         "y": REQUIRED,
         "sample_weight": None,
         "noise_variance": None,
+        "event": None,
     },
     SparseGPRegressor.predict: {
         "X": REQUIRED,
@@ -320,6 +321,7 @@ METHODS = {
         "X": REQUIRED,
         "y": REQUIRED,
         "noise_variance": None,
+        "event": None,
     },
     SparseGPRegressor.predict_quantiles: {
         "X": REQUIRED,
@@ -371,6 +373,7 @@ METHODS = {
         "X": REQUIRED,
         "y": REQUIRED,
         "noise_variance": None,
+        "event": None,
     },
     StochasticSparseGPRegressor.predict_quantiles: {
         "X": REQUIRED,

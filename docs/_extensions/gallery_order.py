@@ -16,6 +16,7 @@ ORDER = (
     "plot_heteroscedastic_noise",
     "plot_outliers",
     "plot_counts",
+    "plot_censored",
     "plot_survival",
     "plot_next_run",
     "plot_effects",

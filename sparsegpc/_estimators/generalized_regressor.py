@@ -5,7 +5,8 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
-from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
+from sparsegpc._estimators.input.events import refuse_no_event
+from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.likelihood_choice import decide_likelihood
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
@@ -152,7 +153,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
     def _checked_rows(self, X, y, sample_weight, exposure=None, event=None, *, reset):
         data = X, y, sample_weight, exposure, event
         likelihood, rows = validated_observations(self, *data, reset=reset)
-        refuse_no_event(rows.y)
+        refuse_no_event(rows.y["event"])
         if reset:
             self._likelihood = likelihood
         return rows

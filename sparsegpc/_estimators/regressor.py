@@ -7,6 +7,7 @@ from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.targets import centred, centres, deviations, merged_targets
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -23,6 +24,7 @@ from sparsegpc._estimators.messages.data_warnings import (
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
+from sparsegpc._estimators.noise.censored import CensoredPlan
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
@@ -147,7 +149,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     _may_be_rough = True
     _averages_few_rows = True
 
-    def fit(self, X, y, sample_weight=None, noise_variance=None):
+    def fit(self, X, y, sample_weight=None, noise_variance=None, event=None):
         """Learn hyperparameters, inducing points and the posterior.
 
         Parameters
@@ -163,6 +165,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             Variance of the noise at each row, in squared units of y, if it is known. The noise is
             then not learned, and `noise` is ignored.
+        event : array-like of shape (n_samples,) or of that of y, default=None
+            1 or True if the target was observed, 0 or False if it is only a lower limit (it is
+            right-censored), -1 if it is only an upper limit (left-censored). `noise` must be
+            "homoscedastic". None means that all were observed.
 
         Returns
         -------
@@ -171,8 +177,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         Raises
         ------
         ValueError
-            If the input is not finite or has wrong shapes, `noise_variance` is not positive, or the
-            kernel does not fit the data or has a WhiteKernel although the noise is set elsewhere.
+            If the input is not finite or has wrong shapes, `noise_variance` is not positive,
+            `event` comes with other noise or no target was observed, or the kernel does not fit the
+            data or has a WhiteKernel although the noise is set elsewhere.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
 
@@ -192,16 +199,34 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             weights are not whole numbers and add up to far less or more than the effective number
             of rows.
         """
-        return self._fit_likelihood(None, X, y, sample_weight, noise_variance)
+        return self._fit_likelihood(None, X, y, sample_weight, noise_variance, event)
 
-    def _checked_rows(self, X, y, sample_weight, noise_variance=None, *, reset):
+    def _checked_rows(self, X, y, sample_weight, noise_variance=None, event=None, *, reset):
         """Validate a user's input, and return its `Targets`."""
         X, y = validated_targets(self, X, y, multi_output=True, reset=reset)
         if reset:
             self._one_output = y.ndim == 1
         else:
             self._check_outputs(y)
-        return merged_targets(X, y, sample_weight, noise_variance)
+        targets = merged_targets(X, y, sample_weight, noise_variance, event)
+        if event is not None:
+            self._check_censored(targets, noise_variance)
+        return targets
+
+    def _check_censored(self, targets, noise_variance):
+        """Raise ValueError if the noise of censored `Targets` is known or of another kind."""
+        if noise_variance is not None:
+            raise ValueError(
+                "event must be None beside noise_variance: leave noise_variance out, and set "
+                "noise=HomoscedasticNoise(variance, 'fixed') if the variance is known"
+            )
+        if not resolve_noise(self.noise).takes_limits:
+            raise ValueError(
+                f"event must be None with noise={self.noise!r}: set noise='homoscedastic', or "
+                "leave event out"
+            )
+        for output in targets.event:
+            refuse_no_event(output)
 
     def _set_units(self, targets):
         """Set the centre and the scale of `Targets`."""
@@ -227,14 +252,19 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             noise = noise / self._y_scale[:, None] ** 2
         return targets._replace(y=y / self._y_scale[:, None], noise_variance=noise)
 
-    def _units_offset(self, total_weight):
-        """Return the bound for the original targets minus that for the scaled ones, in nats."""
-        return -total_weight * float(np.log(self._y_scale).sum())
+    def _units_offset(self, targets):
+        """Return the bound in the units of y minus that in scaled units, in nats per row.
+
+        Observed `Targets` have densities, which depend on the units; limits have probabilities.
+        """
+        weight = targets.weight
+        share = 1.0 if targets.event is None else (targets.event == 1.0) @ weight / weight.sum()
+        return -float(np.sum(share * np.log(self._y_scale)))
 
     def _learn_rows(self, rows, progress, context=None):
         self._set_units(rows)
         targets = self._scaled(rows)
-        progress.offset = self._units_offset(1.0)
+        progress.offset = self._units_offset(targets)
         builder = RegressionBuilder(self, targets, progress)
         variance = builder.variance
         # If the mean of f ranges over less than a tenth of the targets' deviation, f looks
@@ -246,6 +276,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._last_unit_choice = self._unit_choice()
         found = self._keep(fitted) + unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
+        if rows.event is not None:
+            # The limits are not distributed like observed targets.
+            return found
         has_outliers = self._noise is not None and self._noise.df is not None
         if has_outliers:
             found += repetition_warnings(learned.y, learned.weight)
@@ -290,8 +323,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     def _extended(self, hyperparameters, model):
         return self._plan.extend(hyperparameters, model)
 
-    def _models_of_rows(self, X, y, sample_weight, noise_variance=None):
-        targets = self._checked_rows(X, y, sample_weight, noise_variance, reset=False)
+    def _models_of_rows(self, X, y, sample_weight, noise_variance=None, event=None):
+        targets = self._checked_rows(X, y, sample_weight, noise_variance, event, reset=False)
         is_given = self._noise is None
         if is_given != (noise_variance is not None):
             raise ValueError(
@@ -301,11 +334,18 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )
+        if isinstance(self._plan, CensoredPlan) != (event is not None):
+            raise ValueError(
+                "event is needed for these rows, because the model was fitted with it, got None: "
+                "give the data of fit"
+                if event is None
+                else "event must be None, because the model was fitted without it: leave it out"
+            )
         targets = self._rows_as_learned(self._scaled(targets))
         merged = merge_rows(targets.X, targets.weight, is_sorted=True)
         rows = self._plan.rows_of(targets, merged)
         options, kernel = self._model_options(KnownNoise()), self._posterior.kernel
         model, offset = self._plan.model_with_noise(kernel, targets, rows, options, self._noise)
         n_params = kernel.n_params + model.likelihood.n_params * len(targets.y)
-        offset += self._units_offset(model.total_weight)
+        offset += self._units_offset(targets) * model.total_weight
         return [ModelOfRows(self, model, self._theta[:n_params], offset)]

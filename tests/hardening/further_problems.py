@@ -63,6 +63,7 @@ def draw_problem(seed, folder=None):
         X, container = _without_some(rng, values), "array"
     # Another generator, so that a seed keeps the problem that it had before these were drawn.
     _vary(np.random.RandomState([seed, 1]), drawn.estimator)
+    _limit(np.random.RandomState([seed, 2]), drawn)
     notes = {
         "rows": n_rows,
         "columns": values.shape[1],
@@ -88,6 +89,25 @@ def _vary(rng, estimator):
     if is_open and rng.rand() < 0.5:
         lengths = str(rng.choice(["tied", "free", "common"]))
         estimator.noise = GPNoise(length_scales=lengths, n_inducing=log_integer(rng, 1, 60))
+
+
+def _limit(rng, drawn):
+    """Turn some targets of a regressor into limits, if its noise allows that."""
+    model = getattr(drawn.estimator, "estimator", drawn.estimator)
+    if getattr(model, "noise", None) != "homoscedastic" or rng.rand() < 0.5:
+        return
+    y = np.asarray(drawn.y, dtype=np.float64)
+    levels = [(0.3, 1.0), (0.0, 0.5), (0.2, 0.9)][rng.randint(3)]
+    low, high = np.quantile(y, levels, axis=0)
+    event = np.where(y > high, 0, np.where(y < low, -1, 1))
+    event[rng.randint(len(y))] = 1
+    y = np.where(event == 1, y, np.clip(y, low, high))
+    observed = event.reshape(len(y), -1).min(axis=1)
+    weight = _observed(drawn.fit_params.get("sample_weight"), observed)
+    drawn.y, drawn.meaning = y, f"{drawn.meaning}, {np.count_nonzero(event != 1)} limits"
+    drawn.fit_params["event"] = event
+    if weight is not None:
+        drawn.fit_params["sample_weight"] = weight
 
 
 class Drawn:

@@ -227,7 +227,7 @@ bad_fits({**NUMBERS, "zero": 0.0 * ONES}, ["counts", "stochastic counts"], "expo
 bad_fits({"of durations": ONES}, ["durations"], "exposure")
 bad_fits(
     {"a half": changed(ONES, 0.5), "none": 0 * COUNTS, "text": ["a"] * N, "short": ONES[:5]},
-    ["durations"],
+    ["durations", "regressor"],
     "event",
 )
 bad_fits({"of counts": ONES}, ["counts", "stochastic counts"], "event")

@@ -7,10 +7,10 @@ upper limit. A censored row contributes the probability of a longer or a shorter
 from copy import copy
 
 import numpy as np
-from scipy.special import digamma, gammainc, gammaincc, gammaln, log_ndtr, ndtr
+from scipy.special import digamma, gammainc, gammaincc, gammaln, ndtr
 
+from sparsegpc._core.likelihoods import censored
 from sparsegpc._core.likelihoods.base import normal_log_prior
-from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.likelihoods.responses import (
     FREE_OF_NOISE,
     LARGEST_LOG_RATIO,
@@ -223,35 +223,25 @@ class LogNormal(_Positive):
     def params_bounds(self, y, weight):
         return np.array([[-12.0, 3.0]])
 
-    def _standardized(self, y, mean, variance):
-        """Return mean and variance of (f - log y) / sigma."""
-        return (mean - np.log(y["y"])) / self.shape, variance / self.shape**2
+    @property
+    def _log_noise(self):
+        """The logarithm of the variance of log y."""
+        return 2.0 * self.log_shape
 
     def _expect_one(self, y, weight, mean, variance):
-        z, z_variance = self._standardized(y, mean, variance)
-        value = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2 + z_variance)
-        slope, precision = -z, np.ones(len(z))
-        is_censored = y["event"] != 1.0
-        side = _side(y[is_censored])
-        tail = expected_log_normal_cdf(side * z[is_censored], z_variance[is_censored])
-        value[is_censored], slope[is_censored], precision[is_censored] = tail
-        slope[is_censored] *= side
-        return weight * value, weight * slope / self.shape, weight * precision / self.shape**2
+        log_y = np.log(y["y"])
+        value, slope, precision = censored.expected_log_density(
+            log_y, y["event"], mean, variance, self._log_noise
+        )
+        return weight * (value - _log_jacobian(y, log_y)), weight * slope, weight * precision
 
     def params_gradient(self, y, weight, mean, variance):
-        z, z_variance = self._standardized(y, mean[0], variance[0])
-        is_censored = y["event"] != 1.0
-        gradient = z**2 + z_variance - 1.0
-        z, z_variance = _side(y[is_censored]) * z[is_censored], z_variance[is_censored]
-        _, slope, curvature = expected_log_normal_cdf(z, z_variance)
-        # By Stein's lemma E[z g'(z)] = E[z] E[g'] + Var[z] E[g''].
-        gradient[is_censored] = z_variance * curvature - z * slope
-        return np.array([weight @ gradient])
+        moments = np.log(y["y"]), y["event"], mean[0], variance[0]
+        return np.array([2.0 * (weight @ censored.log_noise_slope(*moments, self._log_noise))])
 
     def log_density(self, y, f):
-        z = (f - np.log(y["y"])) / self.shape
-        observed = -np.log(y["y"]) - self.log_shape - 0.5 * (LOG_2PI + z**2)
-        return np.where(y["event"] == 1.0, observed, log_ndtr(_side(y) * z))
+        log_y = np.log(y["y"])
+        return censored.log_density(log_y, y["event"], f, self._log_noise) - _log_jacobian(y, log_y)
 
     def cdf(self, y, f):
         return ndtr((np.log(y["y"]) - f) / self.shape)
@@ -267,9 +257,9 @@ class LogNormal(_Positive):
         return np.where(y["event"] == 1.0, observed, 0.0)
 
 
-def _side(y):
-    """Return on which side of censored targets the numbers may be: 1 above, -1 below, (n,)."""
-    return np.where(y["event"] < 0.0, -1.0, 1.0)
+def _log_jacobian(y, log_y):
+    """Return what turns the log density of log y into that of y; probabilities need nothing."""
+    return np.where(y["event"] == 1.0, log_y, 0.0)
 
 
 def _scaled(f, factors):

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from sparsegpc._core.likelihoods.responses import observations
+from sparsegpc._estimators.input.events import refuse_other_events
 from sparsegpc._estimators.input.validation import (
     LARGEST_VALUE,
     WEIGHT_RANGE,
@@ -90,28 +91,11 @@ def _refuse_exposure_of_others(likelihood, rows):
     )
 
 
-def refuse_no_event(y):
-    """Raise ValueError if no target of these observations was observed."""
-    if not (y["event"] == 1.0).any():
-        given = " or ".join(f"{event:g}" for event in np.unique(y["event"]))
-        raise ValueError(
-            f"event must be 1 in some row of positive weight, got {given} in all {len(y)} of them: "
-            "targets that are all censored do not tell how much they vary; give rows that were "
-            "observed"
-        )
-
-
 def _checked_event(likelihood, event, n_samples):
     if event is None:
         return np.ones(n_samples)
     event = _checked_numbers(likelihood, "event", event, n_samples)
-    _refuse(
-        ~np.isin(event, (-1.0, 0.0, 1.0)),
-        event,
-        "event must be 1, 0 or -1, or True or False",
-        "give 1 if the target was observed, 0 if it is only a lower limit, -1 if it is only an "
-        "upper limit",
-    )
+    refuse_other_events(event)
     _refuse(
         (event < 0.0) & (not likelihood.takes_upper_limits),
         event,

@@ -8,6 +8,7 @@ from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
 from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
 from sparsegpc._core.rows.sources import RowSource, take_rows
+from sparsegpc._estimators.input.events import check_events
 from sparsegpc._estimators.input.validation import (
     check_noise_variance,
     check_weights,
@@ -16,15 +17,18 @@ from sparsegpc._estimators.input.validation import (
 
 
 class Targets(NamedTuple):
-    """Rows of positive weight, with targets (n_outputs, N) and their noise variance if known.
+    """Rows of positive weight, with targets (n_outputs, N).
 
-    ``places`` holds the indices of these rows among the user's.
+    ``noise_variance`` and ``event`` have the shape of ``y``, or are None: the variance of the noise
+    if it is known, and 1 if a target was observed, 0 if it is only a lower limit, -1 if it is only
+    an upper one. ``places`` holds the indices of these rows among the user's.
     """
 
     X: np.ndarray | RowSource
     y: np.ndarray
     weight: np.ndarray
     noise_variance: np.ndarray | None
+    event: np.ndarray | None
     places: np.ndarray
 
     def without_copies(self):
@@ -34,23 +38,25 @@ class Targets(NamedTuple):
         """
         if isinstance(self.X, RowSource) or self.noise_variance is not None:
             return self._replace(weight=np.minimum(self.weight, 1.0))
-        table = np.column_stack([self.X, self.y.T])
-        shares = np.repeat([SAME_X, SAME_Y], [self.X.shape[1], len(self.y)])
+        values = self.y if self.event is None else np.concatenate([self.y, self.event])
+        table = np.column_stack([self.X, values.T])
+        shares = np.repeat([SAME_X, SAME_Y], [self.X.shape[1], len(values)])
         middles = centres(table.T, self.weight, robust=True)
         scales = deviations(table.T, self.weight, middles, robust=True)
         originals = copied_rows(table, shares * scales)
         kept = np.unique(originals)
         weight = np.bincount(originals, self.weight)[kept]
+        event = None if self.event is None else self.event[:, kept]
         parts = self.X[kept], self.y[:, kept], np.minimum(weight, 1.0)
-        return Targets(*parts, None, self.places[kept])
+        return Targets(*parts, None, event, self.places[kept])
 
 
-def merged_targets(X, y, sample_weight, noise_variance):
+def merged_targets(X, y, sample_weight, noise_variance, event=None):
     """Return the `Targets` of the merged rows of positive weight.
 
-    Rows that agree in X, y and noise are merged, their weights are added, and the rows are sorted.
-    All results are therefore identical, to the last bit, for a weight of k and for k copies, and
-    for any order of the rows. Rows of a `RowSource` are neither merged nor sorted.
+    Rows that agree in X, y, noise and event are merged, their weights are added, and the rows are
+    sorted. All results are therefore identical, to the last bit, for a weight of k and for k
+    copies, and for any order of the rows. Rows of a `RowSource` are neither merged nor sorted.
     """
     outputs = y.reshape(len(y), -1)
     refuse_overflow(outputs, "y", remedy="choose another unit")
@@ -58,13 +64,18 @@ def merged_targets(X, y, sample_weight, noise_variance):
     present = np.flatnonzero(weight)
     tables = [X, outputs]
     if noise_variance is not None:
-        tables.append(check_noise_variance(noise_variance, len(X), outputs.shape[1]).T)
+        tables.append(check_noise_variance(noise_variance, *outputs.shape).T)
+    if event is not None:
+        tables.append(check_events(event, *outputs.shape).T)
     tables, weight = [take_rows(table, present) for table in tables], weight[present]
     if not isinstance(X, RowSource):
         tables, weight, order, starts = merge_tables(tables, weight)
         present = present[first_copies(order, starts)]
-    X, outputs, *noise = tables
-    return Targets(X, outputs.T, weight, noise[0].T if noise else None, present)
+    X, outputs, *given = tables
+    # Known noise and events exclude each other.
+    noise_variance = given[0].T if noise_variance is not None else None
+    event = given[0].T if event is not None else None
+    return Targets(X, outputs.T, weight, noise_variance, event, present)
 
 
 def centred(y, centre):

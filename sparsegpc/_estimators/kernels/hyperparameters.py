@@ -83,10 +83,12 @@ class Hyperparameters(NamedTuple):
         """Yield the index and the side of each entry at a limit beyond which the bound still rises.
 
         `best` is the `Evaluation` at the end of a search, with its gradient; the side is "lower" or
-        "upper".
+        "upper". Fixed entries, whose limits are equal, are left out.
         """
         for k, (value, slope) in enumerate(zip(best.theta, best.grad_theta, strict=True)):
             low, high = self.bounds[k]
+            if low == high:
+                continue
             if value - low < AT_BOUND and slope < 0.0:
                 yield k, "lower"
             elif high - value < AT_BOUND and slope > 0.0:

@@ -144,7 +144,8 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
-        data = NoiseData(merged.X, spread, self.variance, names, self._prior_variance)
+        is_censored = self._data.event is not None
+        data = NoiseData(merged.X, spread, self.variance, names, self._prior_variance, is_censored)
         return noise._plan(data)
 
     def with_noise(self, noise=None, transform=None):

@@ -72,7 +72,7 @@ def check_same_noise(builder):
     if not same or estimator._unit_choice() != estimator._last_unit_choice:
         raise ValueError(
             "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "
-            "the last fit; set warm_start=False to start afresh"
+            "the last fit, and event if it had event; set warm_start=False to start afresh"
         )
 
 

@@ -200,8 +200,8 @@ def _remedy_of_outliers(problem, share):
     """Return what may help if targets of a `Problem`, a share of them equal, have outliers."""
     if share > MOST_EQUAL:
         return (
-            f"{share:.0%} of the targets are equal, so learn the others alone, and with a "
-            "classifier where this value occurs"
+            f"{share:.0%} of the targets are equal; if that value is only a limit, give event, "
+            "else learn the others alone, and with a classifier where this value occurs"
         )
     remedy = 'if a few targets are outliers, set noise="student-t"'
     if problem.estimator.noise == AUTO:

@@ -7,7 +7,8 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._core.rows.merged_rows import merge_with_targets
 from sparsegpc._estimators.base_estimator import with_parameters
-from sparsegpc._estimators.input.responses import refuse_no_event, validated_observations
+from sparsegpc._estimators.input.events import refuse_no_event
+from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.input.validation import refuse_overflow
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
@@ -153,7 +154,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         return self._chosen_likelihood
 
     def _learn_all(self, X, y, weight, progress):
-        refuse_no_event(y)
+        refuse_no_event(y["event"])
         return super()._learn_all(X, y, weight, progress)
 
     def _merged_rows(self, X, y, sample_weight, exposure, event, *, reset):

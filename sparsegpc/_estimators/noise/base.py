@@ -32,7 +32,7 @@ class NoiseData(NamedTuple):
     ``X`` (N, D) holds the rows, and ``spread`` their distances; ``variance`` (n_outputs,) is the
     mean square of each output; ``columns`` holds the names of the columns. ``prior_variance``
     (n_outputs,) is the variance of each output about its mean, which determines the prior of the
-    noise, or None without a prior.
+    noise, or None without a prior. ``is_censored`` tells whether some targets are only limits.
     """
 
     X: np.ndarray
@@ -40,6 +40,7 @@ class NoiseData(NamedTuple):
     variance: np.ndarray
     columns: list
     prior_variance: np.ndarray | None
+    is_censored: bool = False
 
     @property
     def prior_mean(self):
@@ -80,10 +81,11 @@ def shape_prior(model):
 class NoiseSettings(BaseEstimator):
     """Base class of the settings, whose method ``_plan(data)`` makes the `NoisePlan`.
 
-    If it ``has_outliers``, these must not determine the centre and the scale of the targets.
+    If it ``has_outliers``, these must not determine the centre and the scale of the targets. If it
+    ``takes_limits``, some targets may be censored.
     """
 
-    has_outliers = False
+    has_outliers = takes_limits = False
 
 
 class NoisePlan(ABC):

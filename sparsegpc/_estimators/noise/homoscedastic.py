@@ -7,6 +7,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._estimators.input.validation import NOISE_RANGE
 from sparsegpc._estimators.noise.base import LIMITS, START, NoiseSettings
+from sparsegpc._estimators.noise.censored import CensoredPlan
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialBasis, PolynomialPlan
 
@@ -39,6 +40,7 @@ class HomoscedasticNoise(NoiseSettings):
     (442,)
     """
 
+    takes_limits = True
     _parameter_constraints = {
         "variance": [Interval(numbers.Real, *NOISE_RANGE, closed="both"), None],
         "variance_bounds": [StrOptions({"fixed"}), "array-like", None],
@@ -65,11 +67,15 @@ class HomoscedasticNoise(NoiseSettings):
         starts, bounds = START * data.variance, data.variance[:, None] * LIMITS
         if self.variance is not None:
             starts = np.full(len(data.variance), float(self.variance))
-        if isinstance(self.variance_bounds, str):
+        is_fixed = isinstance(self.variance_bounds, str)
+        if is_fixed and not data.is_censored:
             return KnownPlan(starts)
-        if self.variance_bounds is not None:
+        if is_fixed:
+            bounds = np.tile(starts[:, None], 2)
+        elif self.variance_bounds is not None:
             bounds = np.tile(self._checked_bounds(), (len(data.variance), 1))
         is_open = self.variance is None and self.variance_bounds is None
         basis = PolynomialBasis(data.X, 0)
         settings = basis, basis.names(data.columns), np.log(starts), np.log(bounds)
-        return PolynomialPlan(*settings, data.prior_mean if is_open else None)
+        plan = CensoredPlan if data.is_censored else PolynomialPlan
+        return plan(*settings, data.prior_mean if is_open else None)

@@ -6,7 +6,7 @@ An estimator predicts by a list of `Component`, usually a single one.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_expit, logsumexp, ndtr, ndtri
+from scipy.special import log_expit, log_ndtr, logsumexp, ndtr, ndtri
 
 from sparsegpc._core.likelihoods.gaussian import limited_exp
 from sparsegpc._core.numerics.floats import EPSILON, TINY
@@ -134,6 +134,16 @@ def mixture_exceedance(weights, means, variances, threshold):
     z = (means - threshold) / np.maximum(np.sqrt(variances), TINY)
     # Rounding must not raise a probability above one.
     return np.minimum((weights * ndtr(z)).sum(axis=0), 1.0)
+
+
+def mixture_log_tail(weights, means, variances, threshold, is_upper):
+    """Return the log probability that mixtures exceed a threshold or, elsewhere, fall below it.
+
+    `is_upper` tells for each element which of the two. Other arguments are as in
+    `mixture_exceedance`.
+    """
+    z = (means - threshold) / np.maximum(np.sqrt(variances), TINY)
+    return logsumexp(log_ndtr(np.where(is_upper, z, -z)), axis=0, b=weights)
 
 
 def gaussians_at(rows, weights, parts):

@@ -15,6 +15,7 @@ from sparsegpc._core.likelihoods.noise_variance import (
     log_noisy_density,
 )
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._estimators.input.events import check_events
 from sparsegpc._estimators.input.validation import (
     central_levels,
     check_levels,
@@ -32,6 +33,7 @@ from sparsegpc._estimators.predictions.mixtures import (
     mixture_covariance,
     mixture_exceedance,
     mixture_log_density,
+    mixture_log_tail,
     mixture_quantiles,
 )
 
@@ -127,7 +129,7 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         with single_threaded_blas():
             return self._shaped(np.sqrt(self._noise_variances(X, None)))
 
-    def log_predictive_density(self, X, y, noise_variance=None):
+    def log_predictive_density(self, X, y, noise_variance=None, event=None):
         """Return the logarithm of the predictive density of y at each row, in nats.
 
         Parameters
@@ -136,6 +138,9 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
             As in `predict`.
+        event : array-like of shape (n_samples,) or of that of y, default=None
+            1 if the target was observed, 0 if it is only a lower limit, -1 if it is only an upper
+            limit. A limit has the probability of a larger or of a smaller number.
 
         Returns
         -------
@@ -155,8 +160,14 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
                 log_noisy_density(outputs, *self._parts_of_y(component, X, known))
                 for component in self._components
             ]
-        weights = [component.weight for component in self._components]
-        return self._shaped(mixture_log_density(weights, densities))
+            weights = [component.weight for component in self._components]
+            density = mixture_log_density(weights, densities)
+            if event is not None:
+                event = check_events(event, len(X), len(outputs))
+                for rows, mixture in self._mixtures_of_y(X, noise_variance):
+                    tail = mixture_log_tail(*mixture, outputs[:, rows], event[:, rows] == 0.0)
+                    density[:, rows] = np.where(event[:, rows] == 1.0, density[:, rows], tail)
+        return self._shaped(density)
 
     def predict_quantiles(self, X, q, noise_variance=None):
         """Return quantiles of y, noise included.

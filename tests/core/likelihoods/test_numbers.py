@@ -22,7 +22,7 @@ from sparsegpc._core import likelihoods
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.likelihoods import counts, gaussian, positive, student_t
+from sparsegpc._core.likelihoods import censored, counts, gaussian, positive, student_t
 from sparsegpc._core.likelihoods.base import LabelLikelihood, Likelihood, SiteState
 from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood, observations
@@ -96,8 +96,8 @@ def with_exposure(name, build, log_pmf, draw, params=()):
     )
 
 
-def censored(name, build, distribution, params, has_upper_limits=False):
-    """Durations, those at x < 0 censored; ``distribution(f, params)`` is a frozen one of scipy.
+def limited(name, build, distribution, params, has_upper_limits=False):
+    """Numbers, those at x < 0 censored; ``distribution(f, params)`` is a frozen one of scipy.
 
     Those at x > 1 are upper limits if it `has_upper_limits`.
     """
@@ -160,6 +160,13 @@ CASES = [
     ),
     learned_noise("homoscedastic noise", POLYNOMIAL[:1]),
     learned_noise("polynomial noise", POLYNOMIAL),
+    limited(
+        "censored gaussian",
+        censored.CensoredGaussian,
+        lambda f, params: norm(f, np.exp(0.5 * params[0])),
+        (-0.7,),
+        has_upper_limits=True,
+    ),
     NumberCase(
         "own poisson",
         OwnPoisson,
@@ -186,19 +193,19 @@ CASES = [
         lambda rng, f, x, params: np.exp(f - params[0]) * rng.gamma(np.exp(params[0]), size=len(f)),
         (0.3,),
     ),
-    censored(
+    limited(
         "weibull",
         positive.Weibull,
         lambda f, params: weibull_min(np.exp(params[0]), scale=np.exp(f)),
         (0.3,),
     ),
-    censored(
+    limited(
         "log-normal",
         positive.LogNormal,
         lambda f, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
         (-0.5,),
     ),
-    censored(
+    limited(
         "log-normal with limits of detection",
         positive.LogNormal,
         lambda f, params: lognorm(np.exp(params[0]), scale=np.exp(f)),

@@ -473,5 +473,8 @@ def test_residuals_beside_many_equal_targets_need_two_models(rng):
     y = np.where(is_zero, 0.0, np.exp(2.0 * rng.standard_normal(300)))
     texts = [text for _, text, _ in warnings_of(SparseGPRegressor(n_inducing=40), X, y)]
     (text,) = [text for text in texts if "times what most of them suggest" in text]
-    assert f"{is_zero.mean():.0%} of the targets are equal, so learn the others alone" in text
+    assert (
+        f"{is_zero.mean():.0%} of the targets are equal; if that value is only a limit, give event"
+        in text
+    )
     assert "student-t" not in text

@@ -169,7 +169,8 @@ def test_a_censored_duration_has_the_probability_to_survive_it(name):
     times = np.geomspace(0.1, 20.0, 9)
     found = model.log_predictive_density(grid(), times, event=np.zeros(9))
     survival = [model.survival_function(grid()[[k]], times[k])[0] for k in range(9)]
-    assert_allclose(found, np.log(survival), rtol=1e-8)
+    # Probabilities near one are rounded.
+    assert_allclose(found, np.log(survival), rtol=1e-8, atol=1e-14)
 
 
 @EACH

@@ -1,0 +1,131 @@
+r"""Gaussian noise around f where some targets are only limits: the Tobit model.
+
+The event of a row is 1 if y was observed, 0 if it is only a lower limit of the number (the row is
+right-censored), and -1 if it is only an upper limit (left-censored). A censored row contributes the
+probability of a number above or below y:
+
+.. math:: \log p(y|f) = -\tfrac12 \bigl[\log 2\pi\lambda + (y - f)^2 / \lambda\bigr], \quad
+    \log\Phi\bigl((f - y) / \sqrt\lambda\bigr), \quad \log\Phi\bigl((y - f) / \sqrt\lambda\bigr)
+
+for the variance :math:`\lambda` of the noise. All three are concave in f.
+"""
+
+from copy import copy
+
+import numpy as np
+from scipy.optimize import brentq, minimize
+from scipy.special import log_ndtr
+
+from sparsegpc._core.likelihoods.base import Likelihood
+from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
+from sparsegpc._core.numerics.floats import LOG_2PI
+
+
+class CensoredGaussian(Likelihood):
+    """Gaussian noise of a learned log variance, where some targets are only limits.
+
+    An entry of ``y`` is one of `responses.observations`. ``log_noise`` is the log variance.
+    """
+
+    n_params = 1
+    merges_unequal_targets = False
+
+    def __init__(self, log_noise=None):
+        self.log_noise = log_noise
+
+    def at(self, params):
+        other = copy(self)
+        other.log_noise = float(params[0])
+        return other
+
+    def targets(self, y, weight, rows):
+        return [y[rows.first]]
+
+    def initial_params(self, y, weight):
+        return np.array([np.log(_centre_and_variance(y, weight)[1])])
+
+    def _expect_one(self, y, weight, mean, variance):
+        parts = expected_log_density(y["y"], y["event"], mean, variance, self.log_noise)
+        return tuple(weight * part for part in parts)
+
+    def params_gradient(self, y, weight, mean, variance):
+        slope = log_noise_slope(y["y"], y["event"], mean[0], variance[0], self.log_noise)
+        return np.array([weight @ slope])
+
+    def constant_params(self, y, weight, fit_prior_mean=True):
+        """Return the log variance that with the best constant f maximises the likelihood."""
+        centre, variance = _centre_and_variance(y, weight)
+        unit = np.sqrt(variance)
+        origin = centre if fit_prior_mean else 0.0
+
+        def negative(x):
+            likelihood = self.at(x[:1] + np.log(variance))
+            found = likelihood._constants_and_params(origin + unit * x[1:], y, weight)
+            value, slope, by_log_noise = found
+            return -value, -np.append(by_log_noise, unit * slope)
+
+        bounds = [(-40.0, 40.0), (-1e6, 1e6) if fit_prior_mean else (0.0, 0.0)]
+        found = minimize(negative, np.zeros(2), jac=True, bounds=bounds).x
+        return found[:1] + np.log(variance)
+
+    def _best_constants(self, y, weight):
+        def slope(constant):
+            return float(self._expect_constants(np.array([constant]), y, weight).slope.sum())
+
+        # The slope decreases, and some row was observed, so it has both signs.
+        step = np.ptp(y["y"]) + np.exp(0.5 * self.log_noise)
+        low, high = y["y"].min() - step, y["y"].max() + step
+        while slope(low) <= 0.0:
+            low, step = low - step, 2.0 * step
+        while slope(high) >= 0.0:
+            high, step = high + step, 2.0 * step
+        return np.array([brentq(slope, low, high)])
+
+
+def expected_log_density(y, event, mean, variance, log_noise):
+    """Return E[log p(y | f)], its slope in the mean, and minus twice that in the variance.
+
+    They are those of `CensoredGaussian`, for targets, events and moments of f of shape (n,).
+    """
+    deviation = np.exp(0.5 * log_noise)
+    z, z_variance = (mean - y) / deviation, variance / deviation**2
+    value = -0.5 * (LOG_2PI + log_noise + z**2 + z_variance)
+    slope, precision = -z, np.ones(len(z))
+    is_censored = event != 1.0
+    side = _side(event[is_censored])
+    tail = expected_log_normal_cdf(side * z[is_censored], z_variance[is_censored])
+    value[is_censored], slope[is_censored], precision[is_censored] = tail
+    slope[is_censored] *= side
+    return value, slope / deviation, precision / deviation**2
+
+
+def log_noise_slope(y, event, mean, variance, log_noise):
+    """Return the derivative of `expected_log_density` with respect to `log_noise`, (n,)."""
+    deviation = np.exp(0.5 * log_noise)
+    z, z_variance = (mean - y) / deviation, variance / deviation**2
+    slope = 0.5 * (z**2 + z_variance - 1.0)
+    is_censored = event != 1.0
+    z, z_variance = _side(event[is_censored]) * z[is_censored], z_variance[is_censored]
+    _, by_mean, curvature = expected_log_normal_cdf(z, z_variance)
+    # By Stein's lemma E[z g'(z)] = E[z] E[g'] + Var[z] E[g''].
+    slope[is_censored] = 0.5 * (z_variance * curvature - z * by_mean)
+    return slope
+
+
+def log_density(y, event, f, log_noise):
+    """Return log p(y | f) for targets and events (n,), at f of shape (..., n)."""
+    z = (f - y) / np.exp(0.5 * log_noise)
+    observed = -0.5 * (LOG_2PI + log_noise + z**2)
+    return np.where(event == 1.0, observed, log_ndtr(_side(event) * z))
+
+
+def _side(event):
+    """Return on which side of censored targets the numbers may be: 1 above, -1 below, (n,)."""
+    return np.where(event < 0.0, -1.0, 1.0)
+
+
+def _centre_and_variance(y, weight):
+    """Return the mean and the variance of the targets, as if all were observed."""
+    centre = weight @ y["y"] / weight.sum()
+    variance = weight @ (y["y"] - centre) ** 2 / weight.sum()
+    return centre, variance if variance > 0.0 else 1.0
