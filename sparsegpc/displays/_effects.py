@@ -1,4 +1,4 @@
-"""Plot of the effects of single columns, with bands."""
+"""Plot of how f changes with single columns on average, with bands."""
 
 from dataclasses import dataclass
 
@@ -7,36 +7,36 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from sparsegpc.displays._drawing import BLUE, GREY, add_legend, checked_axes, settings
 from sparsegpc.displays._inputs import ANY_KIND, fitted_model, gaussian_quantile, grid_size
-from sparsegpc.displays._transformed_table import TransformedTable
+from sparsegpc.displays._varied_table import MOST_LEVELS, VariedTable
 
-# A column with at most this many distinct values is drawn at these values.
-MOST_LEVELS = 10
 # How many panels are drawn unless columns are given.
 MOST_PANELS = 6
 PER_ROW = 3
+# Over how many rows f is averaged, and how many rows and values show which columns matter.
+AVERAGED_ROWS, TRIAL_ROWS, TRIAL_VALUES = 200, 30, 5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EffectsDisplay:
-    r"""Plot of the effects of single columns: the functions of which f is a sum, with bands.
+    r"""Plot of how f changes with single columns, averaged over the others, with bands.
 
-    For models whose kernel contains :class:`sparsegpc.kernels.MainEffects` or
-    :class:`sparsegpc.kernels.OrthogonalAdditive`. A curve is the posterior mean of the function of
-    one column, and its band a central interval of the probability `coverage`, at each value of the
-    column. Each function has mean zero over the rows of X, so it tells by how much f changes with
-    this column alone; what columns do together is not shown. A column of at most 10 distinct values
-    has a point with an interval for each of them.
+    A curve is the partial dependence of f: by how much f would change on average if all rows had
+    this value in the column. The band is a central interval of the probability `coverage` of this
+    average, at each value. The rows are up to 200 of those given, in which the column is
+    distributed as in all of them. If the kernel is a sum of functions of single columns, the curves
+    are these functions, with mean zero over the rows. A column of at most 10 distinct values, and
+    one of categories, has a point with an interval for each of them.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
     grids : list of ndarray of shape (n_values,)
-        Ascending values of each column.
+        Ascending values of each column of numbers, or the most frequent categories, as strings.
     means, stds : list of ndarray of shape (n_values,)
         Posterior means and standard deviations, in units of y for regressors, else of f.
-    deciles : list of ndarray of shape (9,)
-        Deciles of each column among the rows.
+    deciles : list of ndarray of shape (9,) or None
+        Deciles of each column of numbers among the rows; None for categories.
     names : list of str
         Names of the columns.
     ylabel : str
@@ -53,7 +53,7 @@ class EffectsDisplay:
     bands_ : list of matplotlib collections
         The bands: filled areas, or vertical lines for columns of few values.
     decile_lines_ : list of matplotlib Line2D
-        Ticks at the bottom at the deciles of each column.
+        Ticks at the bottom at the deciles of each column of numbers.
     legend_ : matplotlib Legend
         Below one of the axes.
 
@@ -69,10 +69,8 @@ class EffectsDisplay:
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sparsegpc import SparseGPRegressor
     >>> from sparsegpc.displays import EffectsDisplay
-    >>> from sparsegpc.kernels import MainEffects
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> model = SparseGPRegressor(MainEffects(500.0, 2.0), n_inducing=60, optimizer=None)
-    >>> model = make_pipeline(StandardScaler(), model).fit(X, y)
+    >>> model = make_pipeline(StandardScaler(), SparseGPRegressor()).fit(X, y)
     >>> display = EffectsDisplay.from_estimator(model, X, features=["bmi", "sex"])
     >>> [axes.get_xlabel() for axes in display.axes_]
     ['bmi', 'sex']
@@ -87,30 +85,23 @@ class EffectsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, features=None, target=None, grid_resolution=100, **plot_kw
+        cls, estimator, X, *, features=None, target=None, grid_resolution=50, **plot_kw
     ):
         """Compute the effects of single columns, and draw them.
 
         Parameters
         ----------
         estimator : estimator of this package, Pipeline or BoundSearch
-            Fitted with a kernel that has :class:`sparsegpc.kernels.MainEffects` or
-            :class:`sparsegpc.kernels.OrthogonalAdditive` among its summands. In a pipeline these
-            are effects of the transformed columns. If the steps before the estimator turn a column
-            of numbers into one other column, as scalers do, the effect is drawn against the column
-            of X. Otherwise it is drawn against the transformed column, named as by
-            ``get_feature_names_out``: for example, an effect for each level of a category.
+            Fitted. In a pipeline, effects are those of the columns before its first step.
         X : array-like of shape (n_samples, n_features)
-            Rows over which each effect has mean zero, for example those of `fit`. The grids
-            span their range.
+            Rows over which to average, for example those of `fit`. The grids span their range.
         features : list of int or str, or None, default=None
-            Numbers or, in a data frame, names of the columns of X, or names of transformed columns.
-            None means all or, if there are more than six, the six whose effects vary most over the
-            rows.
+            Numbers or, in a data frame, names of the columns of X. None means all that vary or, if
+            there are more than six, the six with the largest effects.
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.
-        grid_resolution : int, default=100
+        grid_resolution : int, default=50
             Number of grid points along a column of more than 10 distinct values.
         **plot_kw : dict
             Arguments of `plot`, such as `coverage` and `ax`.
@@ -122,26 +113,28 @@ class EffectsDisplay:
         Raises
         ------
         ValueError
-            If the kernel has neither of the two among its summands, or `features`, `target` or an
-            argument of `plot` is invalid.
+            If `features`, `target` or an argument of `plot` is invalid.
+
+        Notes
+        -----
+        A value on a grid takes about the time to predict 400 rows, for M inducing points and D
+        columns, plus O(200^2 D).
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         size, (place, ylabel) = grid_size(grid_resolution), _function(fitted.estimator, target)
-        table = TransformedTable(fitted, X)
-        columns = _columns(features, table, fitted.estimator)
-        values = [table.values(d) for d in columns]
-        grids = [_grid(of_column, size) for of_column in values]
-        effects = []
-        for d, grid in zip(columns, grids, strict=True):
-            points = table.points(d, grid)
-            moments = fitted.estimator.effects(points, [d], table.reference)
-            effects.append([part.reshape(len(grid), -1)[:, place] for part in moments])
+        table = VariedTable(X)
+        columns = _columns(features, fitted, table)
+        grids = [table.grid(d, size) for d in columns]
+        effects = [
+            _effects(fitted, table, d, grid, AVERAGED_ROWS)
+            for d, grid in zip(columns, grids, strict=True)
+        ]
         return cls(
             grids=grids,
-            means=[mean for mean, _ in effects],
-            stds=[std for _, std in effects],
-            deciles=[np.quantile(of_column, np.arange(1, 10) / 10.0) for of_column in values],
+            means=[mean[:, place] for mean, _ in effects],
+            stds=[std[:, place] for _, std in effects],
+            deciles=[_deciles(table.numbers.get(d)) for d in columns],
             names=[table.names[d] for d in columns],
             ylabel=ylabel,
         ).plot(**plot_kw)
@@ -185,9 +178,12 @@ class EffectsDisplay:
             style = {"alpha": 0.35, "label": label}
             if len(grid) <= MOST_LEVELS:
                 style = settings(band_kw, "collection", **style, linewidth=10.0, color=BLUE)
+                axes.set_xticks(np.arange(len(grid)) if deciles is None else grid)
+                if deciles is None:
+                    axes.set_xticklabels([_shortened(level) for level in grid])
+                    grid = np.arange(len(grid))
                 self.bands_.append(axes.vlines(grid, *ends, **style))
                 shape = {"linestyle": "none", "marker": "o", "markersize": 4.0}
-                axes.set_xticks(grid)
                 axes.margins(x=0.2)
             else:
                 style = settings(band_kw, "collection", **style, linewidth=0.0, facecolor=BLUE)
@@ -197,12 +193,13 @@ class EffectsDisplay:
             style = settings(line_kw, "line", **shape, color=BLUE, label="mean effect")
             self.lines_ += axes.plot(grid, mean, **style)
             style = {"color": GREY, "linestyle": "none", "marker": "|", "markersize": 8.0}
-            self.decile_lines_ += axes.plot(
-                deciles,
-                np.full(len(deciles), 0.02),
-                transform=axes.get_xaxis_transform(),
-                **settings(decile_kw, "line", **style, label="deciles"),
-            )
+            if deciles is not None:
+                self.decile_lines_ += axes.plot(
+                    deciles,
+                    np.full(len(deciles), 0.02),
+                    transform=axes.get_xaxis_transform(),
+                    **settings(decile_kw, "line", **style, label="deciles"),
+                )
             axes.set_xlabel(name)
             if ax is not None or axes.get_subplotspec().is_first_col():
                 axes.set_ylabel(self.ylabel)
@@ -212,25 +209,41 @@ class EffectsDisplay:
         return self
 
 
-def _columns(features, table, model):
-    """Return the numbers of the columns to draw, among those that the estimator sees."""
-    if features is not None:
-        return table.chosen(features)
-    columns = np.flatnonzero(np.ptp(np.asarray(table.reference), axis=0) > 0.0)
-    if len(columns) > MOST_PANELS:
-        variation = model.effects(table.reference, list(columns))[0].std(axis=0)
+def _columns(features, fitted, table):
+    """Return the indices of the columns of X to draw."""
+    columns = table.chosen(features)
+    if features is not None or len(columns) <= MOST_PANELS:
+        return columns
+    variation = []
+    for d in columns:
+        grid = table.grid(d, TRIAL_VALUES)[:TRIAL_VALUES]
+        mean, _ = _effects(fitted, table, d, grid, TRIAL_ROWS)
         # The largest of several functions.
-        variation = variation.reshape(len(columns), -1).max(axis=1)
-        columns = columns[np.sort(variation.argsort()[-MOST_PANELS:])]
-    return list(columns)
+        variation.append(np.ptp(mean, axis=0).max())
+    return [columns[k] for k in np.sort(np.argsort(variation)[-MOST_PANELS:])]
 
 
-def _grid(values, size):
-    """Return the distinct values if they are few, else evenly spaced ones over their range."""
-    levels = np.unique(values)
-    if len(levels) <= MOST_LEVELS:
-        return levels
-    return np.linspace(levels[0], levels[-1], size)
+def _effects(fitted, table, column, grid, n_rows):
+    """Return means and standard deviations of the effects of a column, (n_values, K) each."""
+    rows = table.spread_rows(column, n_rows)
+    reference = fitted.transform(rows)
+    moments = [
+        fitted.estimator.average_difference(
+            fitted.transform(table.with_value(rows, column, value)), reference
+        )
+        for value in grid
+    ]
+    return tuple(np.reshape(part, (len(grid), -1)) for part in zip(*moments, strict=True))
+
+
+def _deciles(values):
+    """Return the deciles of numbers (N,), some of which may be missing, or None for None."""
+    return None if values is None else np.nanquantile(values, np.arange(1, 10) / 10.0)
+
+
+def _shortened(level):
+    """Return a category as a label that leaves room for others."""
+    return level if len(level) <= 9 else f"{level[:8]}…"
 
 
 def _function(model, target):

@@ -18,7 +18,7 @@ from sparsegpc._core.numerics.linalg import (
     solve_lower,
 )
 from sparsegpc._core.numerics.triangles import reduced
-from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks
+from sparsegpc._core.rows.blocks import RowBlocks, Table, row_blocks, strips
 
 
 class Posterior(NamedTuple):
@@ -76,6 +76,24 @@ class Posterior(NamedTuple):
         V = solve_lower(self.Luu, cross, overwrite=True)
         residual = np.maximum(variance - column_squares(V), 0.0)
         return self._moments(V, residual, has_mean=False)
+
+    def difference_moments(self, X, reference):
+        """Return the mean and the variance of a difference of averages of each f, shape (K,) each.
+
+        It is the average over N rows minus that over J other rows. Cost (N + J) M D + (N + J)^2 D.
+        """
+
+        def average(rows, others):
+            """Return the mean over `rows` of the prior covariances with `others`."""
+            parts = strips(len(rows), len(others))
+            values = (self.kernel.value(self.theta, others, rows[part]) for part in parts)
+            return sum(value.sum(axis=1) for value in values) / len(rows)
+
+        cross = average(X, self.Z) - average(reference, self.Z)
+        within = average(X, X).mean() + average(reference, reference).mean()
+        variance = within - 2.0 * average(X, reference).mean()
+        moments = self.part_moments(cross[:, None], np.array([variance]))
+        return tuple(part[:, 0] for part in moments)
 
     def _moments(self, V, residual, has_mean):
         """Return the moments of f or a part; `has_mean` tells if the prior mean belongs to it."""

@@ -1,4 +1,4 @@
-"""Effects of single columns: the posterior of the parts of f that additive kernels describe."""
+"""Effects of columns: the posterior of parts of f, and of differences of averages of f."""
 
 import numbers
 
@@ -19,7 +19,7 @@ MOST_QUANTILES = 1000
 
 
 class ColumnEffects:
-    """Methods of estimators whose kernel has summands of single columns."""
+    """Methods of estimators that tell how f depends on columns."""
 
     # Factors of the effects of each function. Those of a regressor have the units of y.
     _effect_scale = 1.0
@@ -32,7 +32,9 @@ class ColumnEffects:
         single column among its summands, f is a sum, too: each column d contributes a function f_d
         of its own. The effects, and what interactions and other summands contribute, add up to f
         minus its prior mean, with the learned hyperparameters: effects are not averaged, unlike
-        predictions from few rows (`hyperparameters`). Within a `Columns` only its columns have
+        predictions from few rows (`hyperparameters`). A further summand of all columns may hold
+        most of what a column does; :class:`sparsegpc.displays.EffectsDisplay` and
+        `average_difference` take all of f into account. Within a `Columns` only its columns have
         effects; those of columns outside all of these kernels are zero.
 
         Parameters
@@ -81,6 +83,55 @@ class ColumnEffects:
         mean, variance = (np.concatenate(part, axis=-1) for part in zip(*moments, strict=True))
         mean, std = self._effect_scale * mean, self._effect_scale * np.sqrt(variance)
         return (mean, std) if mean.shape[-1] > 1 else (mean[..., 0], std[..., 0])
+
+    def average_difference(self, X, reference):
+        """Return the posterior of the average of f over rows, minus its average over other rows.
+
+        For example, the average effect of a treatment, if the rows of X are those of `reference`
+        with another treatment; or a point of the partial dependence on a column, if all rows of X
+        have the same value there. The errors of f at the rows are correlated, which the standard
+        deviation takes into account. The kernel need not be additive.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        reference : array-like of shape (n_reference, n_features)
+
+        Returns
+        -------
+        mean : float or ndarray of shape (n_functions,)
+            Posterior mean, in units of y for regressors, else in those of f. Several outputs, and
+            classes with a function each, have an array.
+        std : float or ndarray of the shape of `mean`
+            Posterior standard deviation, at the learned hyperparameters: they are not averaged,
+            unlike predictions from few rows (`hyperparameters`).
+
+        Notes
+        -----
+        With n rows in all, the cost is O(n^2 D + n M D) for M points and D columns.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsegpc import SparseGPRegressor
+        >>> rng = np.random.RandomState(0)
+        >>> age, treated = rng.uniform(0, 6, size=400), rng.randint(2, size=400)
+        >>> y = np.sin(age) + 0.5 * treated + 0.3 * rng.normal(size=400)
+        >>> model = SparseGPRegressor().fit(np.c_[age, treated], y)
+        >>> all_treated, none = np.c_[age, np.ones(400)], np.c_[age, np.zeros(400)]
+        >>> mean, std = model.average_difference(all_treated, none)
+        >>> print(f"{mean:.2f} +- {std:.2f}")
+        0.50 +- 0.03
+        """
+        X, reference = self._check_rows(X)[:], self._check_rows(reference)[:]
+        with single_threaded_blas():
+            moments = [
+                model._posterior.difference_moments(X, reference)
+                for model in self._fitted_estimators
+            ]
+        mean, variance = (np.concatenate(part) for part in zip(*moments, strict=True))
+        mean, std = self._effect_scale * mean, self._effect_scale * np.sqrt(variance)
+        return (mean, std) if len(mean) > 1 else (float(mean[0]), float(std[0]))
 
     def effect_shares(self):
         r"""Return the shares of columns and pairs of columns in the variance of f.

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from sparsegpc import (
+    HomoscedasticNoise,
     SparseGPClassifier,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
@@ -202,3 +203,62 @@ def test_what_is_refused(data):
         model.effects(X[:, :2])
     with pytest.raises(ValueError, match="features"):
         model.effects(X, reference=X[:, :2])
+
+
+# Differences of averages
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, ConstantKernel(2.0) * RBF(1.5), DotProduct(1.5)])
+def test_a_difference_of_averages_is_that_of_the_exact_process(kernel, data):
+    X, y = data
+    rng = np.random.RandomState(1)
+    rows, reference = rng.uniform(-3, 3, (7, 3)), rng.uniform(-3, 3, (4, 3))
+    model = fixed(kernel, noise=HomoscedasticNoise(0.09, "fixed")).fit(X, y)
+    both = np.concatenate([rows, reference])
+    weights = np.repeat([1 / 7, -1 / 4], [7, 4])
+    inverse = np.linalg.inv(kernel(X) + 0.09 * np.eye(len(X)))
+    cross = weights @ kernel(both, X)
+    mean, std = model.average_difference(rows, reference)
+    assert mean == pytest.approx(cross @ inverse @ y, rel=1e-6)
+    variance = weights @ kernel(both) @ weights - cross @ inverse @ cross
+    assert std == pytest.approx(np.sqrt(variance), rel=1e-5)
+    back = model.average_difference(reference, rows)
+    assert back == pytest.approx((-mean, std), rel=1e-9)
+    assert model.average_difference(rows, rows) == pytest.approx((0.0, 0.0), abs=1e-6)
+
+
+def test_the_uncertain_prior_mean_cancels_in_a_difference(data):
+    X, y = data
+    model = SparseGPRegressor(RBF(0.3), optimizer=None, **ALL_ROWS).fit(X, y + 100.0)
+    far, farther = np.full((1, 3), 50.0), np.full((1, 3), 90.0)
+    mean, std = model.average_difference(far, farther)
+    assert mean == pytest.approx(0.0, abs=1e-8)
+    assert std == pytest.approx(np.sqrt(2.0), rel=1e-6)
+
+
+def test_differences_of_several_functions(data):
+    X, y = data
+    two = SparseGPRegressor(RBF(1.0), optimizer=None, normalize_y=True).fit(X, np.c_[y, 2.0 * y])
+    mean, std = two.average_difference(X[:5], X[5:9])
+    assert mean.shape == std.shape == (2,)
+    assert_allclose(mean[1], 2.0 * mean[0])
+    assert_allclose(std[1], 2.0 * std[0])
+    labels = np.digitize(y, [-0.5, 0.5])
+    for likelihood in ("softmax", "polya-gamma"):
+        model = SparseGPClassifier(RBF(1.0), likelihood=likelihood, optimizer=None).fit(X, labels)
+        mean, std = model.average_difference(X[:5], X[5:9])
+        f, _ = model.latent_mean_and_variance(X)
+        assert_allclose(mean, f[:5].mean(axis=0) - f[5:9].mean(axis=0), atol=1e-10)
+        assert (std > 0.0).all()
+    with pytest.raises(ValueError, match="features"):
+        two.average_difference(X[:, :2], X)
+
+
+def test_many_rows_are_taken_in_parts():
+    rng = np.random.RandomState(0)
+    X = rng.randn(60, 2)
+    model = SparseGPRegressor(RBF(1.0), optimizer=None, n_inducing=10).fit(X, X[:, 0])
+    rows, reference = rng.randn(1200, 2), rng.randn(300, 2)
+    repeated = np.repeat(rows, 2, axis=0), np.repeat(reference, 3, axis=0)
+    found = model.average_difference(rows, reference)
+    assert model.average_difference(*repeated) == pytest.approx(found, rel=1e-8)
