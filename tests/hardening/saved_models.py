@@ -236,6 +236,7 @@ QUESTIONS = {
     "predict_proba_interval": (),
     "predict_interval": (),
     "survival_function": ([0.5, 2.0],),
+    "survival_interval": ([0.5, 2.0],),
     "transform": (),
 }
 DRAWS = {"sample_f": (3,), "sample_y": (3,)}

@@ -492,6 +492,9 @@ for method, members in PREDICTIONS.items():
         if name != "too large to square":
             call = lambda model, method=method, rows=rows: getattr(model, method)(rows)  # noqa: E731
             bad_calls(members, **{f"{method}, X {name}": call})
+for name in ("None", "1-D", "NaN", "masked"):
+    call = lambda model, rows=ROWS[name]: model.average_difference(X, rows)  # noqa: E731
+    bad_calls(LEARNING, **{f"average_difference, reference {name}": call})
 for name, rows in {**WITHOUT_NAN, "one column": X[:, :1]}.items():
     call = lambda model, rows=rows: model.transform(rows)  # noqa: E731
     bad_calls(["latent variables"], **{f"transform, X {name}": call})
@@ -745,7 +748,6 @@ PICTURES = [
     *((Effects, "effects", (X,), {"features": value}) for value in (0, "a", [], [-1], [9], ["x9"])),
     *((Effects, "effects", (X,), {"target": value}) for value in (0, "a")),
     *((Effects, "effects", (X,), {"coverage": value}) for value in (0, 1, np.nan, "a")),
-    (Effects, "regressor", (X,), {}),
     *((Regression, "regressor", (X, T), {"feature": value}) for value in (-1, 2, "x2", None)),
     *((Regression, "regressor", (X, T), {"coverage": value}) for value in (0, 1, np.nan, "a")),
     *((Regression, "regressor", (X, T), {"reference": v}) for v in (3.0, [1.0], [1.0, np.nan])),

@@ -204,6 +204,24 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("survival_function", X, times)
 
+    @available_if(_estimator_has("survival_interval"))
+    def survival_interval(self, X, times, coverage=0.95):
+        """Return central intervals of the survival function by the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        times : float or array-like of shape (n_times,)
+            Zero or positive.
+        coverage : float, default=0.95
+            Probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_samples, n_times) or (n_samples,)
+        """
+        return self._of_last_step("survival_interval", X, times, coverage)
+
     @available_if(_estimator_has("log_predictive_density"))
     def log_predictive_density(self, X, y, **params):
         """Return the log predictive density of y by the fitted estimator, a regressor, in nats.

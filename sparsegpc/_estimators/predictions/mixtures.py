@@ -13,6 +13,8 @@ from sparsegpc._core.numerics.floats import EPSILON, TINY
 
 # Steps for a quantile: Newton's method usually takes four to ten.
 MOST_NEWTON_STEPS = 60
+# Values that represent a mixture in `quantiles_of_increasing`.
+NODES_IN_ALL = 2000
 
 
 class Component(NamedTuple):
@@ -124,6 +126,25 @@ def mixture_quantiles(weights, means, variances, level):
             is_inside = (newton > low) & (newton < high) & (step < MOST_NEWTON_STEPS)
             x = np.where(found, x, np.where(is_inside, newton, 0.5 * (low + high)))
     return centre + x
+
+
+def quantiles_of_increasing(weights, means, variances, functions, level):
+    """Return the quantile of increasing functions of mixtures of J Gaussians, shape (n,).
+
+    `means` and `variances` hold arrays (n,), and `functions` one function of arrays (..., n) for
+    each Gaussian. With a single one it is the function of a quantile. Otherwise each Gaussian is
+    represented by values of equal probability, whose error is less than 1 / `NODES_IN_ALL`.
+    """
+    if len(functions) == 1:
+        return functions[0](means[0] + ndtri(level) * np.sqrt(variances[0]))
+    n_nodes = -(-NODES_IN_ALL // len(functions))
+    z = ndtri((np.arange(n_nodes) + 0.5) / n_nodes)[:, None]
+    parts = zip(means, variances, functions, strict=True)
+    values = np.concatenate([g(mean + z * np.sqrt(variance)) for mean, variance, g in parts])
+    order = np.argsort(values, axis=0)
+    below = np.cumsum(np.repeat(weights, n_nodes)[order] / n_nodes, axis=0)
+    first = np.minimum((below < level).sum(axis=0), len(values) - 1)
+    return np.take_along_axis(values, np.take_along_axis(order, first[None], axis=0), axis=0)[0]
 
 
 def mixture_exceedance(weights, means, variances, threshold):

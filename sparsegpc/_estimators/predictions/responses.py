@@ -1,5 +1,7 @@
 """Predictions of fitted generalised regressors: of y and its distribution."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
@@ -23,7 +25,11 @@ from sparsegpc._estimators.input.validation import (
     checked_thresholds,
 )
 from sparsegpc._estimators.predictions.latent import LatentPredictions, component_moments
-from sparsegpc._estimators.predictions.mixtures import mixture_log_density, positive_mixture_moments
+from sparsegpc._estimators.predictions.mixtures import (
+    mixture_log_density,
+    positive_mixture_moments,
+    quantiles_of_increasing,
+)
 
 
 def _has_survival(estimator):
@@ -293,13 +299,39 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         ValueError
             If a time is negative.
         """
-        given = checked_numbers(np.atleast_1d(times), "times")
-        if given.ndim > 1 or not (given >= 0.0).all():
-            raise ValueError(
-                f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
-                "give the times after which to know the probability of survival"
-            )
+        _checked_times(times)
         return self.predict_exceedance(X, times)
+
+    @available_if(_has_survival)
+    def survival_interval(self, X, times, coverage=0.95):
+        """Return central intervals of the survival function.
+
+        Given f, durations exceed a time with a certain probability. As f is uncertain, so is this
+        probability, of which `survival_function` returns the mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        times : float or array-like of shape (n_times,)
+            Zero or positive.
+        coverage : float, default=0.95
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_samples, n_times) or (n_samples,)
+            As of `survival_function`. The parameter of the likelihood is taken as known unless
+            predictions are averaged over hyperparameters.
+
+        Raises
+        ------
+        ValueError
+            If a time is negative, or `coverage` is not between 0 and 1.
+        """
+        checked = _checked_times(times)
+        tails, parts = central_levels(coverage), self._parts(self._check_rows(X))
+        low, high = (_survival_quantiles(parts, checked, tail) for tail in tails)
+        return (low, high) if np.ndim(times) else (low[:, 0], high[:, 0])
 
     def _parts(self, X):
         """Return a `PredictivePart` for each component, at validated rows."""
@@ -333,6 +365,33 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _checked_times(times):
+    """Return times, numbers that are not negative, as floats (n_times,)."""
+    checked = checked_numbers(np.atleast_1d(times), "times")
+    if checked.ndim > 1 or not (checked >= 0.0).all():
+        raise ValueError(
+            f"times must be a number or a list of numbers, zero or positive, got {times!r}: "
+            "give the times after which to know the probability of survival"
+        )
+    return checked
+
+
+def _survival_quantiles(parts, times, level):
+    """Return quantiles of P(y > time | f), shape (n, n_times), from `PredictivePart`."""
+    weights, likelihoods, means, variances = zip(*parts, strict=True)
+    found = np.ones((len(means[0]), len(times)))
+    for k in np.flatnonzero(times):
+        limit = observations(times[[k]], event=0.0)
+        functions = [partial(_survival, likelihood, limit) for likelihood in likelihoods]
+        found[:, k] = quantiles_of_increasing(weights, means, variances, functions, level)
+    return found
+
+
+def _survival(likelihood, limit, f):
+    """Return the probability of a number above a limit, one of `observations`, at f (..., n)."""
+    return np.exp(likelihood.log_density(limit, f))
 
 
 def _exceedance(parts, limits, exposure):

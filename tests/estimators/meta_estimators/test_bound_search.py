@@ -470,6 +470,8 @@ def test_intervals_of_probabilities_and_survival_are_those_of_the_best_estimator
     *before, best = search.best_estimator_
     expected = best.survival_function(before[0].transform(X), [1.0, 2.0])
     assert_array_equal(search.survival_function(X, [1.0, 2.0]), expected)
+    expected = best.survival_interval(before[0].transform(X), [1.0, 2.0], 0.5)
+    assert_array_equal(search.survival_interval(X, [1.0, 2.0], 0.5), expected)
 
 
 def test_arguments_of_predict_are_passed_on():

@@ -173,6 +173,23 @@ def test_a_censored_duration_has_the_probability_to_survive_it(name):
     assert_allclose(found, np.log(survival), rtol=1e-8, atol=1e-14)
 
 
+@pytest.mark.parametrize("name", ["gamma", "weibull", "log-normal"])
+def test_intervals_of_survival_are_quantiles_over_draws_of_f_and_shapes(name):
+    response, (model, *_), rng = BY_NAME[name], averaged(name), np.random.RandomState(0)
+    time, n = 2.0, 20_000
+    survival = []
+    for component in model._components:
+        mean, variance = component.posteriors[0].moments(grid())
+        size = round(n * component.weight)
+        f = rng.normal(mean[0], np.sqrt(variance[0]), size=(size, len(grid())))
+        parameter = getattr(component.observation, response.attribute)
+        survival.append(response.distribution(f, parameter=parameter).sf(time))
+    survival = np.concatenate(survival)
+    low, high = model.survival_interval(grid(), time, coverage=0.9)
+    assert_allclose(np.mean(survival < low, axis=0), 0.05, atol=0.012)
+    assert_allclose(np.mean(survival < high, axis=0), 0.95, atol=0.012)
+
+
 @EACH
 def test_draws_have_the_moments_and_quantiles_of_the_mixture(response):
     """Of 20 000 draws a mean has an error of 5 standard errors once in two million cases."""

@@ -151,6 +151,27 @@ def test_survival_of_a_gamma_distribution_has_all_digits_far_in_the_tail(shape):
     assert survival.min() < (1e-30 if shape >= 1.0 else 1e-3)
 
 
+@pytest.mark.parametrize(
+    "response", [BY_NAME["gamma"], *WITH_EVENTS], ids=lambda response: response.likelihood
+)
+def test_intervals_of_survival_are_those_of_draws_of_f(response):
+    model, times = fitted(response, censored=0.3), np.array([0.0, 0.5, 2.0, 5.0])
+    low, high = model.survival_interval(grid(), times, coverage=0.8)
+    assert low.shape == high.shape == (9, 4)
+    f = model.sample_f(grid(), 20_000, random_state=0)
+    for k, time in enumerate(times):
+        survival = response.learned(model, f).sf(time)
+        for found, level in ((low, 0.1), (high, 0.9)):
+            # The share of draws below it has a standard error of .002.
+            below = np.mean(survival < found[:, [k]], axis=1)
+            assert_allclose(below, level if time else 0.0, atol=0.01)
+    mean = model.survival_function(grid(), times[1:])
+    wide = model.survival_interval(grid(), times[1:], coverage=0.999)
+    assert (wide[0] < mean).all()
+    assert (mean < wide[1]).all()
+    assert_array_equal(model.survival_interval(grid(), 2.0, coverage=0.8)[0], low[:, 2])
+
+
 def test_counts_have_no_survival_function():
     for name in ("poisson", "negative-binomial"):
         with pytest.raises(AttributeError) as raised:
@@ -165,6 +186,10 @@ def test_wrong_times_and_a_model_without_a_fit_are_refused():
     for times in ([[1.0]], [0.0, -1.0], -1.0):
         with pytest.raises(ValueError, match="times must be a number or a list of numbers, zero"):
             model.survival_function(grid(), times)
+        with pytest.raises(ValueError, match="times must be a number or a list of numbers, zero"):
+            model.survival_interval(grid(), times)
+    with pytest.raises(ValueError, match="coverage"):
+        model.survival_interval(grid(), 1.0, coverage=1.0)
 
 
 def test_everyone_survives_time_zero_and_one_time_needs_no_list():
