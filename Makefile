@@ -77,6 +77,7 @@ harden: $(VENV)/.test  ## Run the long forms of the tests of hardening (some hou
 	$(BIN)/python -m tests.hardening.interruption --points 50
 	$(BIN)/python -m tests.hardening.signals --runs 20
 	$(BIN)/python -m tests.hardening.concurrency
+	$(BIN)/python -m tests.hardening.long_run
 	$(BIN)/python -m tests.hardening.same_answer
 	$(BIN)/python -m tests.hardening.model_sizes
 	$(BIN)/python -m tests.hardening.memory_grid
