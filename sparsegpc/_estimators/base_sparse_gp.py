@@ -383,7 +383,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         `progress` records the evaluations; `context` is that of `fit_task`.
         """
         builder = LikelihoodBuilder(self, rows, progress)
-        return self._keep(learn_rows(builder, decide_kernel))
+        return self._store_whole_fit(learn_rows(builder, decide_kernel))
 
     def _merged(self, rows):
         """Return the merged rows of `PresentRows`."""
@@ -406,7 +406,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             **row_options(),
         }
 
-    def _keep(self, fitted):
+    def _store_whole_fit(self, fitted):
         """Set the attributes of the `FittedProblem` of a whole fit, and return the warnings."""
         self._store(fitted)
         self._without_copies = fitted.n_left_out > 0.0

@@ -140,7 +140,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
     def _learn_rows(self, rows, progress, context=None):
         fitted = learn_rows(LikelihoodBuilder(self, rows, progress), decide_likelihood)
         self.likelihood_bounds_ = fitted.compared_bounds
-        found = self._keep(fitted)
+        found = self._store_whole_fit(fitted)
         if self.likelihood_.is_discrete and self.fit_prior_mean:
             # That all counts are zero explains what other warnings describe.
             return zero_count_warnings(rows.y, rows.weight) or found

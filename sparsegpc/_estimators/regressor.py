@@ -274,7 +274,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         fitted = learn_rows(builder, decide_noise)
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
         self._last_unit_choice = self._unit_choice()
-        found = self._keep(fitted) + unlearned_noise_warnings(self.noise_bounds_)
+        found = self._store_whole_fit(fitted) + unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
         if rows.event is not None:
             # The limits are not distributed like observed targets.

@@ -6,7 +6,7 @@ rows then enter the posterior at the end of the search, where the sites need few
 gradient.
 """
 
-from sparsegpc._core.learning.fit import concluded
+from sparsegpc._core.learning.fit import with_last_evaluation
 from sparsegpc._core.learning.growing_subsets import ENOUGH_ROWS_PER_POINT
 from sparsegpc._core.rows.sources import spaced_rows
 
@@ -35,4 +35,4 @@ def on_all_rows(model, result, progress):
     states = model.states_from(before.theta, before.posterior)
     best = model.solve(before.theta, points, states, tol=model.tol, wrt_theta=False)
     result = result._replace(lower_bounds=[best.elbo], search_end=result.optimum)
-    return concluded(model, result, best, progress)
+    return with_last_evaluation(model, result, best, progress)

@@ -7,7 +7,7 @@ search on all rows continues from the end of the best.
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit import with_final_sites
 from sparsegpc._core.learning.single_start import MANY_ROWS, Run, Start, continue_run, fit_from
 from sparsegpc._core.numerics.linalg import attempted
 
@@ -32,7 +32,7 @@ def fit_faster(model, result, thetas, selector, settings):
             best = result.followed_by(found)
         if settings.progress.stopped:
             break
-    return finished(model, best, settings.progress)
+    return with_final_sites(model, best, settings.progress)
 
 
 def _found_in_part(model, result, thetas, selector, settings):

@@ -90,14 +90,14 @@ def fit(model, starts, selector, settings, *, move_points=False):
     steps = _Fit(model, starts, selector, settings)
     if move_points and settings.max_iter and starts.points is None:
         steps.fit_subset()
-    if not steps.are_done:
+    if not steps.is_over:
         steps.fit()
         if move_points:
             steps.move_points()
-    return finished(model, steps.result, settings.progress)
+    return with_final_sites(model, steps.result, settings.progress)
 
 
-def finished(model, result, progress):
+def with_final_sites(model, result, progress):
     """Return a `FitResult` with sites solved to the final tolerance, and whether it is trivial.
 
     This is the last evaluation of a fit, so that the last one on record is that of its result.
@@ -105,10 +105,10 @@ def finished(model, result, progress):
     best = result.best
     wrt_theta = best.grad_theta is not None
     best = model.solve(best.theta, best.points, best.states, wrt_theta=wrt_theta)
-    return concluded(model, result, best, progress)
+    return with_last_evaluation(model, result, best, progress)
 
 
-def concluded(model, result, best, progress):
+def with_last_evaluation(model, result, best, progress):
     """Record the last evaluation, and return the `FitResult` with it and whether it is trivial."""
     progress.evaluated(model, best)
     message = result.message if best.converged else model.unsolved
@@ -127,8 +127,8 @@ class _Fit:
         self.result = self.failure = None
 
     @property
-    def are_done(self):
-        """Whether the best fit is better than a constant function, or none may follow it."""
+    def is_over(self):
+        """Whether no fit follows: the best is better than a constant f, or the user stopped it."""
         if self.result is None:
             return False
         return self.progress.stopped or not self.model.is_trivial(self.result.best)
@@ -151,7 +151,7 @@ class _Fit:
         pairs = CorrectionPairs(N_PAIRS)
         try:
             steps.fit()
-            if steps.are_done:
+            if steps.is_over:
                 steps.move_points(pairs)
                 self.move_points_on_all_rows(steps, pairs)
         except LinAlgError:

@@ -3,7 +3,7 @@
 from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.curvature import measured_hessian
-from sparsegpc._core.learning.fit import finished
+from sparsegpc._core.learning.fit import with_final_sites
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
@@ -35,7 +35,7 @@ def fit_with_more_points(model, result, selector, settings):
         is_better = found.best.objective > before.objective
         # Even a search that finds nothing better learns about the Hessian.
         best = result.followed_by(found) if is_better else best._replace(hessian=found.hessian)
-    return finished(model, best, settings.progress)
+    return with_final_sites(model, best, settings.progress)
 
 
 def fit_moved(model, result, settings):
@@ -60,4 +60,4 @@ def fit_moved(model, result, settings):
     except LinAlgError:
         # Where they are, the points are good enough to compute the bound.
         pass
-    return finished(model, result, settings.progress)
+    return with_final_sites(model, result, settings.progress)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sparsegpc._core.learning.fit import StartOptions, finished
+from sparsegpc._core.learning.fit import StartOptions, with_final_sites
 from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._estimators.learning.enough_points import Growth, fit_with_enough_points
 from sparsegpc._estimators.learning.point_selection import specified_selector
@@ -52,7 +52,7 @@ class FittedProblem(NamedTuple):
     def evaluated_last(self):
         """Return the same, evaluated again, so that this evaluation is the last on record."""
         problem = self.problem
-        return self._replace(result=finished(problem.model, self.result, problem.progress))
+        return self._replace(result=with_final_sites(problem.model, self.result, problem.progress))
 
     def incomplete(self):
         """Return a copy whose message says that the callback stopped the fit."""
