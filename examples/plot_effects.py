@@ -37,8 +37,8 @@ EffectsDisplay.from_estimator(model, X)
 plt.show()
 
 # %%
-# The partial dependence of scikit-learn is the same curve, up to a constant. It comes without a
-# band.
+# The partial dependence of scikit-learn is nearly the same curve, up to a constant: it averages
+# over all rows, the display over 200 of them. It comes without a band.
 figure, axes = plt.subplots(1, 2, figsize=(8.0, 3.6), layout="constrained")
 PartialDependenceDisplay.from_estimator(model, X, ["bmi", "s5"], ax=axes)
 plt.show()

@@ -45,9 +45,9 @@ class FittedBounds:
         certificate : Certificate
             The bounds in nats, and the largest errors of posterior means, variances and
             probabilities that they allow; ``print`` gives a summary. With several outputs, or one
-            model per class, the bounds are sums. With Gaussian noise the bounds bracket the log
-            marginal likelihood of the exact Gaussian process; with ``noise="gp"``, that with the
-            learned noise.
+            model per class, the bounds are sums. With Gaussian noise, and targets that were all
+            observed, the bounds bracket the log marginal likelihood of the exact Gaussian process;
+            with ``noise="gp"``, that with the learned noise.
 
             Otherwise the certificate compares with the dense Gaussian process at the same
             hyperparameters *and the same sites*. It bounds the error due to the inducing points,

@@ -8,7 +8,7 @@ from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.events import refuse_no_event
-from sparsegpc._estimators.input.targets import centred, centres, deviations, merged_targets
+from sparsegpc._estimators.input.targets import centred, merged_targets
 from sparsegpc._estimators.input.validation import validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
@@ -25,7 +25,13 @@ from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
 from sparsegpc._estimators.noise.censored import CensoredPlan
-from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, NOISES, resolve_noise
+from sparsegpc._estimators.noise.registry import (
+    AUTO,
+    DEFAULT,
+    NOISES,
+    noise_for,
+    resolve_noise,
+)
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 
@@ -64,10 +70,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     normalize_y : bool, default=False
         Whether to subtract the mean of each output and divide by its standard deviation before
         learning. Hyperparameters then refer to the normalised targets, and without `fit_prior_mean`
-        the prior mean is the mean of y. With a kernel and a `noise` by name, several outputs are
-        always divided by their standard deviations. With ``noise="student-t"``, but not with
-        "auto", the median and the median absolute deviation, times 1.4826, take the place of mean
-        and standard deviation.
+        the prior mean is the mean of y. With a kernel and a `noise` by name, several outputs, and
+        censored ones, are always divided by their standard deviations. With ``noise="student-t"``,
+        but not with "auto", the median and the median absolute deviation, times 1.4826, take the
+        place of mean and standard deviation.
 
     Attributes
     ----------
@@ -168,7 +174,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         event : array-like of shape (n_samples,) or of that of y, default=None
             1 or True if the target was observed, 0 or False if it is only a lower limit (it is
             right-censored), -1 if it is only an upper limit (left-censored). `noise` must be
-            "homoscedastic". None means that all were observed.
+            "homoscedastic", or "auto", which then means the same. None means that all were
+            observed.
 
         Returns
         -------
@@ -220,25 +227,26 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 "event must be None beside noise_variance: leave noise_variance out, and set "
                 "noise=HomoscedasticNoise(variance, 'fixed') if the variance is known"
             )
-        if not resolve_noise(self.noise).takes_limits:
+        if not resolve_noise(noise_for(self.noise, targets)).takes_limits:
             raise ValueError(
                 f"event must be None with noise={self.noise!r}: set noise='homoscedastic', or "
                 "leave event out"
             )
-        for output in targets.event:
-            refuse_no_event(output)
+        for k, output in enumerate(targets.event):
+            refuse_no_event(output, "" if self._one_output else f" of output {k}")
 
     def _set_units(self, targets):
         """Set the centre and the scale of `Targets`."""
-        y, weight = targets.y, targets.weight
         robust = targets.noise_variance is None and resolve_noise(self.noise).has_outliers
-        centre, scale = centres(y, weight, robust), np.ones(len(y))
-        if not (self.fit_prior_mean or self.normalize_y):
-            centre = np.zeros(len(y))
-        # Without numbers in units of y, outputs that share a kernel can have units of their own.
+        n_outputs = len(targets.y)
+        centre, scale = np.zeros(n_outputs), np.ones(n_outputs)
+        if self.fit_prior_mean or self.normalize_y:
+            centre = targets.centres(robust)
+        # Without numbers in units of y, outputs that share a kernel can have units of their own,
+        # and sites, which are searched for, do not depend on the unit.
         unitless = KernelChoice.of(self).is_named and isinstance(self.noise, str)
-        if self.normalize_y or (unitless and len(y) > 1):
-            scale = deviations(y, weight, centre, robust)
+        if self.normalize_y or (unitless and (n_outputs > 1 or targets.event is not None)):
+            scale = targets.deviations(centre, robust)
         self._y_centre, self._y_scale = centre, scale
 
     def _unit_choice(self):

@@ -12,6 +12,8 @@ from sparsegpc.displays._varied_table import MOST_LEVELS, VariedTable
 # How many panels are drawn unless columns are given.
 MOST_PANELS = 6
 PER_ROW = 3
+# Labels of categories with more characters together are rotated.
+MOST_CHARACTERS = 30
 # Over how many rows f is averaged, and how many rows and values show which columns matter.
 AVERAGED_ROWS, TRIAL_ROWS, TRIAL_VALUES = 200, 30, 5
 
@@ -125,6 +127,10 @@ class EffectsDisplay:
         size, (place, ylabel) = grid_size(grid_resolution), _function(fitted.estimator, target)
         table = VariedTable(X)
         columns = _columns(features, fitted, table)
+        if not columns:
+            raise ValueError(
+                "X must have a column that varies, got the same values in all rows: give more rows"
+            )
         grids = [table.grid(d, size) for d in columns]
         effects = [
             _effects(fitted, table, d, grid, AVERAGED_ROWS)
@@ -134,7 +140,7 @@ class EffectsDisplay:
             grids=grids,
             means=[mean[:, place] for mean, _ in effects],
             stds=[std[:, place] for _, std in effects],
-            deciles=[_deciles(table.numbers.get(d)) for d in columns],
+            deciles=[_deciles(table.numbers(d)) for d in columns],
             names=[table.names[d] for d in columns],
             ylabel=ylabel,
         ).plot(**plot_kw)
@@ -180,7 +186,9 @@ class EffectsDisplay:
                 style = settings(band_kw, "collection", **style, linewidth=10.0, color=BLUE)
                 axes.set_xticks(np.arange(len(grid)) if deciles is None else grid)
                 if deciles is None:
-                    axes.set_xticklabels([_shortened(level) for level in grid])
+                    is_long = sum(map(len, grid)) > MOST_CHARACTERS
+                    style_of_labels = {"rotation": 30.0, "ha": "right"} if is_long else {}
+                    axes.set_xticklabels(grid, **style_of_labels)
                     grid = np.arange(len(grid))
                 self.bands_.append(axes.vlines(grid, *ends, **style))
                 shape = {"linestyle": "none", "marker": "o", "markersize": 4.0}
@@ -216,7 +224,8 @@ def _columns(features, fitted, table):
         return columns
     variation = []
     for d in columns:
-        grid = table.grid(d, TRIAL_VALUES)[:TRIAL_VALUES]
+        grid = table.grid(d, TRIAL_VALUES)
+        grid = grid[np.unique(np.linspace(0, len(grid) - 1, TRIAL_VALUES).astype(int))]
         mean, _ = _effects(fitted, table, d, grid, TRIAL_ROWS)
         # The largest of several functions.
         variation.append(np.ptp(mean, axis=0).max())
@@ -239,11 +248,6 @@ def _effects(fitted, table, column, grid, n_rows):
 def _deciles(values):
     """Return the deciles of numbers (N,), some of which may be missing, or None for None."""
     return None if values is None else np.nanquantile(values, np.arange(1, 10) / 10.0)
-
-
-def _shortened(level):
-    """Return a category as a label that leaves room for others."""
-    return level if len(level) <= 9 else f"{level[:8]}…"
 
 
 def _function(model, target):

@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_array
 
 from sparsegpc._estimators.input.validation import refuse_masked
 from sparsegpc._estimators.predictions.effects import column_numbers
-from sparsegpc._estimators.tables.columns import Numbers, levels, number_columns
+from sparsegpc._estimators.tables.columns import Numbers, kind_of_column, levels
 from sparsegpc.displays._inputs import column_labels
 
 # A column with at most this many distinct values is drawn at these values, and of a column of
@@ -21,8 +21,6 @@ class VariedTable:
     ----------
     names : list of str
         The names of the columns.
-    numbers : dict
-        From the indices of the columns of numbers to their values as floats, nan if missing.
     """
 
     def __init__(self, X):
@@ -32,54 +30,78 @@ class VariedTable:
             if X.dtype.kind in "biuf":
                 X = X.astype(np.float64)
         self._X, self.names = X, column_labels(X)
-        columns = list(getattr(X, "columns", range(X.shape[1])))
-        places = [columns.index(name) for name in number_columns(X)]
-        values = Numbers().fit_transform(_safe_indexing(X, places, axis=1)) if places else []
-        self.numbers = dict(zip(places, np.transpose(values), strict=True))
-        # Strings, with None for missing values.
-        self._levels = {
-            place: levels(_safe_indexing(X, [place], axis=1))[:, 0]
-            for place in range(len(columns))
-            if place not in self.numbers
-        }
+        self._cells = [self._cells_of(place) for place in range(len(self.names))]
+
+    def _cells_of(self, place):
+        """Return floats, nan if missing, or strings, None if missing; None for another column."""
+        column = _safe_indexing(self._X, [place], axis=1)
+        is_frame = hasattr(column, "columns")
+        kind = kind_of_column(column[column.columns[0]] if is_frame else column[:, 0])
+        if kind is None:
+            return None
+        convert = Numbers().fit_transform if kind == "numbers" else levels
+        return convert(column)[:, 0]
+
+    def numbers(self, column):
+        """Return the values of a column of numbers as floats, nan if missing; else None."""
+        cells = self._cells[column]
+        return None if cells is None or cells.dtype.kind != "f" else cells
 
     def chosen(self, features):
         """Return the indices of columns given by number or name; None means all that vary."""
         columns = column_numbers(features, len(self.names), self.names)
-        return [d for d in columns if features is not None or len(self.values(d)) > 1]
+        if features is None:
+            return [d for d in columns if self._cells[d] is not None and len(self.values(d)) > 1]
+        for d in columns:
+            if self._cells[d] is None or not len(self.values(d)):
+                raise ValueError(
+                    f"features has the column {self.names[d]!r} of X, which holds no numbers or "
+                    "categories: give other columns, or None"
+                )
+        return columns
 
     def values(self, column):
         """Return the distinct values of a column that are not missing, in their order.
 
-        Those of a column of categories are strings, the most frequent ones first.
+        Those of a column of categories are strings, the most frequent ones first unless they have
+        an order.
         """
-        if column in self.numbers:
-            values = self.numbers[column]
+        values = self.numbers(column)
+        if values is not None:
             return np.unique(values[~np.isnan(values)])
-        present = [level for level in self._levels[column] if level is not None]
+        present = [level for level in self._cells[column] if level is not None]
         found, counts = np.unique(np.array(present, dtype=str), return_counts=True)
+        dtype = self._X[self._X.columns[column]].dtype if hasattr(self._X, "columns") else None
+        if getattr(dtype, "ordered", False):
+            return np.array([str(level) for level in dtype.categories if str(level) in found])
         return found[np.argsort(-counts, kind="stable")]
 
     def grid(self, column, size):
         """Return the values if they are few, else some: evenly spaced, or the most frequent."""
         values = self.values(column)
-        if len(values) <= MOST_LEVELS or column not in self.numbers:
+        if len(values) <= MOST_LEVELS or self.numbers(column) is None:
             return values[:MOST_LEVELS]
-        return np.linspace(values[0], values[-1], size)
+        grid = np.linspace(values[0], values[-1], size)
+        if (values != np.round(values)).any():
+            return grid
+        # Whole numbers may be codes, of which an encoder knows those of the table.
+        return np.unique(values[np.abs(values - grid[:, None]).argmin(axis=1)])
 
     def spread_rows(self, column, n_rows):
         """Return at most `n_rows` rows, in which each value of a column is about as frequent."""
-        keys = self.numbers.get(column)
+        keys = self.numbers(column)
         if keys is None:
-            keys = np.array([str(level) for level in self._levels[column]])
-        order = np.argsort(keys, kind="stable")
+            keys = np.array([str(level) for level in self._cells[column]])
+        # Ties are random: rows may have periods.
+        shuffled = np.random.RandomState(0).permutation(len(keys))
+        order = shuffled[np.argsort(keys[shuffled], kind="stable")]
         n_rows = min(n_rows, len(order))
         places = ((np.arange(n_rows) + 0.5) * len(order) / n_rows).astype(np.intp)
         return _safe_indexing(self._X, order[places])
 
     def with_value(self, rows, column, value):
         """Return a copy of rows in which a column has the same value everywhere."""
-        found = np.flatnonzero(self.numbers.get(column, self._levels.get(column)) == value)
+        found = np.flatnonzero(self._cells[column] == value)
         # A row of the table with this value, whose type an encoder of categories knows.
         examples = _safe_indexing(self._X, [int(found[0])] * len(rows)) if len(found) else None
         if not hasattr(rows, "columns"):

@@ -10,7 +10,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from sparsegpc import (
     BoundSearch,
@@ -82,13 +82,18 @@ def test_each_effect_has_mean_zero_over_the_rows(model, data):
     assert_allclose(shares @ shorter.means[0], 0.0, atol=1e-10)
 
 
-def test_the_grid_of_whole_numbers_may_have_others(rng):
-    X = pd.DataFrame({"a": rng.randint(0, 30, 60), "b": rng.randint(0, 3, 60)})
-    model = SparseGPRegressor(MainEffects(), n_inducing=10, optimizer=None)
-    model.fit(X, np.sin(X["a"]))
-    display = EffectsDisplay.from_estimator(model, X)
-    points = pd.DataFrame({"a": np.linspace(X["a"].min(), X["a"].max(), 50), "b": 0.0})
-    assert_allclose(display.means[0], model.effects(points, ["a"], X)[0][:, 0])
+def test_whole_numbers_are_drawn_at_those_of_the_table(rng):
+    """An encoder of codes knows no others."""
+    codes = 3 * rng.randint(0, 30, 300)
+    X = pd.DataFrame({"a": codes, "b": rng.randn(300)})
+    encoder = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["a"]), remainder="passthrough"
+    )
+    gp = SparseGPRegressor(n_inducing=10, optimizer=None)
+    model = make_pipeline(encoder, gp).fit(X, np.sin(codes))
+    display = EffectsDisplay.from_estimator(model, X, features=["a"], grid_resolution=15)
+    assert len(display.grids[0]) == 15
+    assert set(display.grids[0]) <= set(codes)
 
 
 def test_deciles_and_labels(model, data):
@@ -252,7 +257,9 @@ def test_of_many_categories_the_most_frequent_are_drawn(rng):
     X = pd.DataFrame({"town": town, "age": rng.uniform(20.0, 80.0, len(town))})
     display = EffectsDisplay.from_estimator(tabular((X, rng.randn(len(town)))), X)
     assert list(display.grids[0]) == [f"a town with a long name, {k}" for k in range(11, 1, -1)]
-    assert display.axes_[0].get_xticklabels()[0].get_text() == "a town w…"
+    label = display.axes_[0].get_xticklabels()[0]
+    assert label.get_text() == "a town with a long name, 11"
+    assert label.get_rotation() == 30.0
 
 
 def test_the_best_estimator_of_a_search_is_drawn(table):
@@ -316,3 +323,50 @@ def test_rows_of_other_columns_are_refused(model, data):
     X, _ = data
     with pytest.raises(ValueError, match="feature"):
         EffectsDisplay.from_estimator(model, X[["dose", "group"]])
+
+
+def test_rows_with_a_period_are_not_all_of_one_phase(rng):
+    """Every 24th row has the same hour; the two groups are the halves of the rows."""
+    hour, group = np.arange(4800) % 24, np.arange(4800) // 2400
+    X = np.column_stack([hour, group]).astype(float)
+    y = np.cos(2.0 * np.pi * hour / 24.0) * (group - 0.5) + 0.1 * rng.randn(4800)
+    model = SparseGPRegressor(main_effects=False, n_inducing=60).fit(X, y)
+    display = EffectsDisplay.from_estimator(model, X, features=[1])
+    assert_allclose(display.means[0], 0.0, atol=0.1)
+
+
+def test_a_column_that_matters_at_high_levels_only_is_among_the_six(rng):
+    level = rng.randint(0, 10, 400)
+    X = np.column_stack([level, rng.randn(400, 7)]).astype(float)
+    y = 2.0 * (level >= 5) + X[:, 1:] @ np.full(7, 0.05) + 0.1 * rng.randn(400)
+    model = SparseGPRegressor(n_inducing=50).fit(X, y)
+    assert "x0" in EffectsDisplay.from_estimator(model, X).names
+
+
+def test_categories_with_an_order_keep_it(rng):
+    size = pd.Categorical(
+        rng.choice(["low", "mid", "high"], 80, p=[0.2, 0.6, 0.2]),
+        categories=["low", "mid", "high", "none"],
+        ordered=True,
+    )
+    X = pd.DataFrame({"size": size, "age": rng.randn(80)})
+    display = EffectsDisplay.from_estimator(tabular((X, rng.randn(80))), X, features=["size"])
+    assert list(display.grids[0]) == ["low", "mid", "high"]
+
+
+def test_columns_of_other_kinds_may_be_beside(rng):
+    when = pd.date_range("2026-01-01", periods=40)
+    X = pd.DataFrame({"when": when, "age": rng.randn(40), "none": np.nan})
+    keep = make_column_transformer((StandardScaler(), ["age"]))
+    gp = SparseGPRegressor(n_inducing=10, optimizer=None)
+    model = make_pipeline(keep, gp).fit(X, X["age"])
+    assert EffectsDisplay.from_estimator(model, X).names == ["age"]
+    for name in ("when", "none"):
+        with pytest.raises(ValueError, match=f"column '{name}' of X, which holds no numbers or"):
+            EffectsDisplay.from_estimator(model, X, features=[name])
+
+
+def test_rows_that_are_all_equal_are_refused(model, data):
+    X, _ = data
+    with pytest.raises(ValueError, match="X must have a column that varies"):
+        EffectsDisplay.from_estimator(model, X[:1])

@@ -37,6 +37,7 @@ class Predictions:
     def __init__(self, models, expected):
         self._models, self._expected = models, expected
         self._end, self.n_done, self.different = threading.Event(), 0, set()
+        self.error = None
 
     def __enter__(self):
         self._thread = threading.Thread(target=self._predict)
@@ -48,14 +49,17 @@ class Predictions:
         self._thread.join()
 
     def _predict(self):
-        while not self._end.is_set():
-            for name, model in self._models.items():
-                if bits_of(model) != self._expected[name]:
-                    self.different.add(name)
-                self.n_done += 1
-                # Most of the time belongs to the fits.
-                if self._end.wait(0.05):
-                    return
+        try:
+            while not self._end.is_set():
+                for name, model in self._models.items():
+                    if bits_of(model) != self._expected[name]:
+                        self.different.add(name)
+                    self.n_done += 1
+                    # Most of the time belongs to the fits.
+                    if self._end.wait(0.05):
+                        return
+        except Exception as error:  # To be raised in the main thread.
+            self.error = error
 
 
 def bits_of(model):
@@ -65,7 +69,7 @@ def bits_of(model):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fits", type=int, default=10_000)
+    parser.add_argument("--fits", type=int, default=10_000, help="at least four for each model")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     builders = {name: fit for name, fit in (CASES | VARIANTS).items() if name not in STATEFUL}
@@ -85,6 +89,8 @@ def main():
             if time.monotonic() - last > 60.0 or k == n_rounds - 1:
                 last = time.monotonic()
                 print(f"{(k + 1) * len(builders)} fits, {held / 2**20:.0f} MiB", flush=True)
+    if beside.error is not None:
+        raise beside.error
     grown = 0 if settled is None else held - settled
     print(
         f"{n_rounds * len(builders)} fits of {len(builders)} models and {beside.n_done} models "

@@ -20,6 +20,12 @@ from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.numerics.floats import LOG_2PI
 
+# Beyond so many deviations of the noise a limit says nothing.
+WIDTHS = 40.0
+# Limits of the logarithm of the variance about a constant, relative to that with limits taken for
+# numbers. If few targets were observed, the likelihood may have no maximum.
+SPREADS = (-3.0, 10.0)
+
 
 class CensoredGaussian(Likelihood):
     """Gaussian noise of a learned log variance, where some targets are only limits.
@@ -42,7 +48,7 @@ class CensoredGaussian(Likelihood):
         return [y[rows.first]]
 
     def initial_params(self, y, weight):
-        return np.array([np.log(_centre_and_variance(y, weight)[1])])
+        return self.constant_params(y, weight)
 
     def _expect_one(self, y, weight, mean, variance):
         parts = expected_log_density(y["y"], y["event"], mean, variance, self.log_noise)
@@ -54,31 +60,17 @@ class CensoredGaussian(Likelihood):
 
     def constant_params(self, y, weight, fit_prior_mean=True):
         """Return the log variance that with the best constant f maximises the likelihood."""
-        centre, variance = _centre_and_variance(y, weight)
-        unit = np.sqrt(variance)
-        origin = centre if fit_prior_mean else 0.0
-
-        def negative(x):
-            likelihood = self.at(x[:1] + np.log(variance))
-            found = likelihood._constants_and_params(origin + unit * x[1:], y, weight)
-            value, slope, by_log_noise = found
-            return -value, -np.append(by_log_noise, unit * slope)
-
-        bounds = [(-40.0, 40.0), (-1e6, 1e6) if fit_prior_mean else (0.0, 0.0)]
-        found = minimize(negative, np.zeros(2), jac=True, bounds=bounds).x
-        return found[:1] + np.log(variance)
+        return np.log([best_constant(y, weight, fit_prior_mean)[1]])
 
     def _best_constants(self, y, weight):
         def slope(constant):
             return float(self._expect_constants(np.array([constant]), y, weight).slope.sum())
 
-        # The slope decreases, and some row was observed, so it has both signs.
-        step = np.ptp(y["y"]) + np.exp(0.5 * self.log_noise)
-        low, high = y["y"].min() - step, y["y"].max() + step
-        while slope(low) <= 0.0:
-            low, step = low - step, 2.0 * step
-        while slope(high) >= 0.0:
-            high, step = high + step, 2.0 * step
+        # The slope decreases. In a part of the rows, all of them limits, it may have one sign.
+        reach = WIDTHS * np.exp(0.5 * self.log_noise)
+        low, high = y["y"].min() - reach, y["y"].max() + reach
+        if slope(low) <= 0.0 or slope(high) >= 0.0:
+            return np.array([low if slope(low) <= 0.0 else high])
         return np.array([brentq(slope, low, high)])
 
 
@@ -124,8 +116,34 @@ def _side(event):
     return np.where(event < 0.0, -1.0, 1.0)
 
 
-def _centre_and_variance(y, weight):
-    """Return the mean and the variance of the targets, as if all were observed."""
-    centre = weight @ y["y"] / weight.sum()
-    variance = weight @ (y["y"] - centre) ** 2 / weight.sum()
-    return centre, variance if variance > 0.0 else 1.0
+def best_constant(y, weight, fit_prior_mean=True):
+    """Return the constant f, and the variance of the noise, that maximise the likelihood.
+
+    `y` are `responses.observations`. Without `fit_prior_mean` the constant is zero.
+    """
+    numbers = _informative_numbers(y["y"], y["event"])
+    centre = weight @ numbers / weight.sum() if fit_prior_mean else 0.0
+    unit = np.sqrt(weight @ (numbers - centre) ** 2 / weight.sum()) or 1.0
+
+    def negative(x):
+        likelihood = CensoredGaussian(x[0] + 2.0 * np.log(unit))
+        constant = np.array([centre + unit * x[1]])
+        value, slope, by_log_noise = likelihood._constants_and_params(constant, y, weight)
+        return -value, -np.append(by_log_noise, unit * slope)
+
+    reach = WIDTHS if fit_prior_mean else 0.0
+    found = minimize(negative, np.zeros(2), jac=True, bounds=[SPREADS, (-reach, reach)]).x
+    return centre + unit * found[1], unit**2 * np.exp(found[0])
+
+
+def _informative_numbers(y, event):
+    """Return targets (N,) for the size and the spread of numbers, of which some are limits.
+
+    A lower limit below all observed targets says nothing, so it is raised to the least of these,
+    and likewise an upper limit above all of them.
+    """
+    observed = y[event == 1.0]
+    if not len(observed):
+        return y
+    raised = np.where(event == 0.0, np.maximum(y, observed.min()), y)
+    return np.where(event == -1.0, np.minimum(raised, observed.max()), raised)

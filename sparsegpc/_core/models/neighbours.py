@@ -56,7 +56,7 @@ class LocalPosterior:
             "those from the inducing points"
         )
 
-    covariance = draws = _refuse
+    covariance = draws = difference_moments = _refuse
     # What bounds and effects start from.
     kernel = Z = property(_refuse)
 

@@ -33,12 +33,15 @@ def refuse_other_events(event):
         )
 
 
-def refuse_no_event(event):
-    """Raise ValueError if no event (N,) of rows of positive weight is 1."""
+def refuse_no_event(event, of_output=""):
+    """Raise ValueError if no event (N,) of rows of positive weight is 1.
+
+    `of_output` names the output if there are several.
+    """
     if not (event == 1.0).any():
         given = " or ".join(f"{value:g}" for value in np.unique(event))
         raise ValueError(
-            f"event must be 1 in some row of positive weight, got {given} in all {len(event)} of "
+            f"event{of_output} must be 1 in some row of positive weight, got {given} in all of "
             "them: targets that are all censored do not tell how much they vary; give rows that "
             "were observed"
         )

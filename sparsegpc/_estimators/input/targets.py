@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsegpc._core.likelihoods.censored import best_constant
+from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
 from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
@@ -30,6 +32,31 @@ class Targets(NamedTuple):
     noise_variance: np.ndarray | None
     event: np.ndarray | None
     places: np.ndarray
+
+    def centres(self, robust=False):
+        """Return the centre of each output, (n_outputs,), see the function `centres`."""
+        if self.event is None:
+            return centres(self.y, self.weight, robust)
+        return self._constants()[0]
+
+    def deviations(self, centre, robust=False):
+        """Return the deviation of each output from `centre` (n_outputs,), see `deviations`."""
+        if self.event is None:
+            return deviations(self.y, self.weight, centre, robust)
+        constant, variance = self._constants()
+        return np.sqrt(variance + (constant - centre) ** 2)
+
+    def second_moments(self, robust=False):
+        """Return the mean square of each output, (n_outputs,), see `second_moments`."""
+        if self.event is None:
+            return second_moments(self.y, self.weight, robust)
+        return self.deviations(np.zeros(len(self.y))) ** 2
+
+    def _constants(self):
+        """Return means and variances, (n_outputs,) each, of the best Gaussians for limits."""
+        outputs = zip(self.y, self.event, strict=True)
+        found = [best_constant(observations(y, event=e), self.weight) for y, e in outputs]
+        return tuple(np.array(part) for part in zip(*found, strict=True))
 
     def without_copies(self):
         """Return the rows that differ by more than rounding, with weights of at most one.

@@ -7,7 +7,6 @@ from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.input.targets import second_moments, variances
 from sparsegpc._estimators.input.validation import column_names
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
@@ -15,6 +14,7 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem import Problem, ProblemRows
 from sparsegpc._estimators.noise.base import NoiseData, shape_prior
 from sparsegpc._estimators.noise.known import KnownPlan
+from sparsegpc._estimators.noise.registry import noise_for
 from sparsegpc._estimators.noise.student_t import StudentTNoise
 from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
 
@@ -128,14 +128,15 @@ class RegressionBuilder(ProblemBuilder):
     def __init__(self, estimator, targets, progress, noise=None):
         super().__init__(estimator, targets, progress)
         is_known = targets.noise_variance is not None
-        noise = estimator.noise if noise is None else noise
+        noise = noise_for(estimator.noise, targets) if noise is None else noise
         self._kernel, self._noise = kernel_and_noise(estimator.kernel, noise, is_known)
         self.has_outliers = not is_known and self._noise.has_outliers
-        y, weight = targets.y, targets.weight
-        self.variance = second_moments(y, weight, self.has_outliers)
+        self.variance = targets.second_moments(self.has_outliers)
         # With a kernel object the variance of the noise is learned without a prior.
         is_named = KernelChoice.of(estimator).is_named
-        self._prior_variance = variances(y, weight, self.has_outliers) if is_named else None
+        centre = targets.centres(self.has_outliers)
+        variance = targets.deviations(centre, self.has_outliers) ** 2
+        self._prior_variance = variance if is_named else None
         self.plan = self._plan_of(self._noise, None)
 
     def _plan_of(self, noise, transform):

@@ -16,6 +16,11 @@ NOISES = {
 AUTO, DEFAULT, VARYING, STUDENT_T = "auto", "homoscedastic", "gp", "student-t"
 
 
+def noise_for(noise, targets):
+    """Return the parameter `noise`, or the only one that "auto" means for censored `Targets`."""
+    return DEFAULT if noise == AUTO and targets.event is not None else noise
+
+
 def resolve_noise(noise):
     """Check the parameter `noise`, and return the settings that it means.
 

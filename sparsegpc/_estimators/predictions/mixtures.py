@@ -14,7 +14,7 @@ from sparsegpc._core.numerics.floats import EPSILON, TINY
 # Steps for a quantile: Newton's method usually takes four to ten.
 MOST_NEWTON_STEPS = 60
 # Values that represent a mixture in `quantiles_of_increasing`.
-NODES_IN_ALL = 2000
+NODES_IN_ALL = 8000
 
 
 class Component(NamedTuple):
@@ -133,14 +133,19 @@ def quantiles_of_increasing(weights, means, variances, functions, level):
 
     `means` and `variances` hold arrays (n,), and `functions` one function of arrays (..., n) for
     each Gaussian. With a single one it is the function of a quantile. Otherwise each Gaussian is
-    represented by values of equal probability, whose error is less than 1 / `NODES_IN_ALL`.
+    represented by values of equal probability, `NODES_IN_ALL` together. The error in probability is
+    about their inverse.
     """
-    if len(functions) == 1:
+    n = len(functions)
+    if n == 1:
         return functions[0](means[0] + ndtri(level) * np.sqrt(variances[0]))
-    n_nodes = -(-NODES_IN_ALL // len(functions))
-    z = ndtri((np.arange(n_nodes) + 0.5) / n_nodes)[:, None]
-    parts = zip(means, variances, functions, strict=True)
-    values = np.concatenate([g(mean + z * np.sqrt(variance)) for mean, variance, g in parts])
+    n_nodes = -(-NODES_IN_ALL // n)
+    values = []
+    for k, (mean, variance, function) in enumerate(zip(means, variances, functions, strict=True)):
+        # Between those of the others, as the Gaussians may be nearly the same.
+        z = ndtri((np.arange(n_nodes) + (k + 0.5) / n) / n_nodes)[:, None]
+        values.append(function(mean + z * np.sqrt(variance)))
+    values = np.concatenate(values)
     order = np.argsort(values, axis=0)
     below = np.cumsum(np.repeat(weights, n_nodes)[order] / n_nodes, axis=0)
     first = np.minimum((below < level).sum(axis=0), len(values) - 1)

@@ -15,6 +15,7 @@ from sparsegpc._core.likelihoods.predictive import (
     mixture_predictive_quantiles,
 )
 from sparsegpc._core.likelihoods.responses import observations
+from sparsegpc._core.rows.blocks import strips
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.input.responses import checked_exposure, checked_observations
 from sparsegpc._estimators.input.validation import (
@@ -26,6 +27,7 @@ from sparsegpc._estimators.input.validation import (
 )
 from sparsegpc._estimators.predictions.latent import LatentPredictions, component_moments
 from sparsegpc._estimators.predictions.mixtures import (
+    NODES_IN_ALL,
     mixture_log_density,
     positive_mixture_moments,
     quantiles_of_increasing,
@@ -385,7 +387,9 @@ def _survival_quantiles(parts, times, level):
     for k in np.flatnonzero(times):
         limit = observations(times[[k]], event=0.0)
         functions = [partial(_survival, likelihood, limit) for likelihood in likelihoods]
-        found[:, k] = quantiles_of_increasing(weights, means, variances, functions, level)
+        for part in strips(len(found), NODES_IN_ALL):
+            moments = [mean[part] for mean in means], [variance[part] for variance in variances]
+            found[part, k] = quantiles_of_increasing(weights, *moments, functions, level)
     return found
 
 

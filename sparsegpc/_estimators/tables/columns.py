@@ -41,7 +41,7 @@ def _columns(X):
         columns = {name: X[name] for name in X.columns}
     else:
         columns = dict(enumerate(X.T))
-    kinds = {name: _kind_of_column(column) for name, column in columns.items()}
+    kinds = {name: kind_of_column(column) for name, column in columns.items()}
     other = [name for name, kind in kinds.items() if kind is None]
     if other:
         contents = ", ".join(f"{name!r} of {_contents(columns[name])}" for name in other[:3])
@@ -56,7 +56,7 @@ def _columns(X):
     }
 
 
-def _kind_of_column(column):
+def kind_of_column(column):
     """Return what a column of a table holds, "numbers" or "categories", or None for another."""
     kind = _kind(column.dtype)
     return _kind_of_objects(_present(column)) if kind == "objects" else kind

@@ -429,6 +429,8 @@ def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match="no joint distribution"):
         model.corrected_estimator_.sample_f(X[:3])
     with pytest.raises(ValueError, match="no joint distribution"):
+        model.corrected_estimator_.average_difference(X[:3], X)
+    with pytest.raises(ValueError, match="no joint distribution"):
         model.predict(X[:3], return_cov=True)
     corrected = model.corrected_estimator_
     for call in (

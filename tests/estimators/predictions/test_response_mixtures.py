@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
@@ -18,7 +19,10 @@ from sparsegpc import (
 )
 from sparsegpc._core.likelihoods.responses import observations
 from sparsegpc._estimators.predictions.latent import latent_moments
-from sparsegpc._estimators.predictions.mixtures import positive_mixture_moments
+from sparsegpc._estimators.predictions.mixtures import (
+    positive_mixture_moments,
+    quantiles_of_increasing,
+)
 from tests.estimators.responses import (
     BY_NAME,
     EACH,
@@ -188,6 +192,19 @@ def test_intervals_of_survival_are_quantiles_over_draws_of_f_and_shapes(name):
     low, high = model.survival_interval(grid(), time, coverage=0.9)
     assert_allclose(np.mean(survival < low, axis=0), 0.05, atol=0.012)
     assert_allclose(np.mean(survival < high, axis=0), 0.95, atol=0.012)
+    low, high = model.survival_interval(grid(), time, coverage=0.99)
+    assert_allclose(np.mean(survival < low, axis=0), 0.005, atol=0.004)
+    assert_allclose(np.mean(survival < high, axis=0), 0.995, atol=0.004)
+
+
+def test_quantiles_of_a_mixture_of_equal_parts_are_those_of_one():
+    mean, variance = np.array([0.3, -1.0]), np.array([0.5, 2.0])
+    for level in (0.0005, 0.025, 0.5, 0.9995):
+        found = quantiles_of_increasing(
+            np.full(16, 1 / 16), [mean] * 16, [variance] * 16, [np.tanh] * 16, level
+        )
+        z = (np.arctanh(found) - mean) / np.sqrt(variance)
+        assert_allclose(stats.norm.cdf(z), level, atol=2e-4)
 
 
 @EACH
