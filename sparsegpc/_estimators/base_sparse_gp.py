@@ -253,6 +253,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     >>> from sparsegpc import BaseSparseGP
     >>> from sparsegpc.likelihoods import Expectation, Likelihood
     >>> class Poisson(Likelihood):
+    ...     merges_unequal_targets = True
+    ...
     ...     def targets(self, y, weight, rows):
     ...         return [rows.mean(y, weight)]
     ...

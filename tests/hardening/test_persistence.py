@@ -192,6 +192,8 @@ def test_an_estimator_of_a_user_under_a_likelihood_of_theirs_can_be_saved(way):
 class Poisson(Likelihood):
     """Counts with the rate exp(f), but for the constants log y!."""
 
+    merges_unequal_targets = True
+
     def targets(self, y, weight, rows):
         return [rows.mean(y, weight)]
 

@@ -62,10 +62,12 @@ class Likelihood:
     `sites`. The attributes below and all other methods have defaults. Models use only expectations
     under Gaussian f and their derivatives.
 
-    A subclass must meet three conditions. Precisions are positive, which holds if the logarithm of
-    the likelihood is concave in f. The fields of an `Expectation` are derivatives of each other to
+    A subclass must meet three conditions. Precisions are not negative, which holds if the logarithm
+    of the likelihood is concave in f; for one that is not, leave "tight" out of `slacks` and return
+    ``np.maximum(precision, 1e-6)``. The fields of an `Expectation` are derivatives of each other to
     about nine digits; otherwise the optimiser rejects good steps and fits stop early. All fields
-    are finite at all moments that a search can visit.
+    are finite at all moments that a search can visit. A fit raises ValueError if it finds a
+    precision that is negative or, at its start, a field that is not finite or of another shape.
 
     Attributes
     ----------
@@ -93,8 +95,10 @@ class Likelihood:
         What to add to the initial parameters for about a tenth of the standard deviation of the
         noise. A search for functions that vary fast starts there.
     merges_unequal_targets : bool
-        Whether `targets` can sum up rows with equal X and different y. Otherwise only rows that
-        agree in both are merged.
+        Whether `targets` sums up rows with equal X and different y, False by default: only rows
+        that agree in both are merged. Averages may replace the targets of such rows only if the log
+        likelihood is linear in what is averaged, as that of counts is in y and log y!. Otherwise
+        the bound is silently that of other data.
 
     See Also
     --------
@@ -111,6 +115,8 @@ class Likelihood:
     >>> from sparsegpc.likelihoods import Expectation, Likelihood
     >>> class OwnPoisson(Likelihood):
     ...     '''Counts with the rate exp(f), without the constants log y!.'''
+    ...
+    ...     merges_unequal_targets = True
     ...
     ...     def targets(self, y, weight, rows):
     ...         return [rows.mean(y, weight)]
@@ -133,7 +139,7 @@ class Likelihood:
     has_prior_mean = True
     mean_deviation = np.inf
     to_little_noise = 0.0
-    merges_unequal_targets = True
+    merges_unequal_targets = False
 
     def __repr__(self):
         """Show the arguments of the constructor that differ from their defaults.
@@ -165,6 +171,8 @@ class Likelihood:
         rows : MergedRows
             The merged rows: ``rows.mean(values, weight)`` averages over the copies of each row and
             ``rows.total(values)`` adds them up. Both take (N,) arrays and return (N',) arrays.
+            ``rows.first`` (N',) is the index of the first copy: unless `merges_unequal_targets`,
+            ``y[rows.first]`` is the target of all copies.
 
         Returns
         -------

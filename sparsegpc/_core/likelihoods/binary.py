@@ -26,6 +26,8 @@ CLOSED_STEPS, SECANT_STEPS = 10, 4
 class _BinaryLikelihood(LabelLikelihood):
     """Base class of the likelihoods of two classes."""
 
+    merges_unequal_targets = True
+
     def targets(self, codes, weight, rows):
         return [rows.mean(2.0 * codes - 1.0, weight)]
 

@@ -34,7 +34,6 @@ class CensoredGaussian(Likelihood):
     """
 
     n_params = 1
-    merges_unequal_targets = False
 
     def __init__(self, log_noise=None):
         self.log_noise = log_noise

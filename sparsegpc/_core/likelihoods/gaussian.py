@@ -26,6 +26,7 @@ class KnownNoise(Likelihood):
     """
 
     has_fixed_sites = True
+    merges_unequal_targets = True
 
     def sites(self, state, y, weight):
         p, mean = y["precision"], y["mean"]
@@ -55,6 +56,7 @@ class GaussianNoise(Likelihood):
     """
 
     has_fixed_sites = True
+    merges_unequal_targets = True
 
     def __init__(self, n_params, params=None):
         self.n_params = n_params

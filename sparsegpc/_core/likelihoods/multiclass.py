@@ -39,6 +39,7 @@ class _JointLikelihood(LabelLikelihood):
     """
 
     takes_many_classes = True
+    merges_unequal_targets = True
 
     def for_classes(self, n_classes):
         likelihood = copy(self)

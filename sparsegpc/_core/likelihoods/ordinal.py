@@ -52,6 +52,7 @@ class OrdinalLogit(LabelLikelihood):
     """
 
     takes_many_classes = True
+    merges_unequal_targets = True
     cut_points = np.zeros(1)
 
     def for_classes(self, n_classes):

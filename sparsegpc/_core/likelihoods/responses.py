@@ -81,7 +81,6 @@ class ResponseLikelihood(Likelihood):
     in X and in all three are merged.
     """
 
-    merges_unequal_targets = False
     row_argument = None
     takes_upper_limits = False
     is_discrete = False

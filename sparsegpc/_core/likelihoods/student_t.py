@@ -61,7 +61,6 @@ class StudentT(Likelihood):
     StudentTNoise : The same noise for :class:`sparsegpc.SparseGPRegressor`, which predicts y.
     """
 
-    merges_unequal_targets = False
     n_params = 2
     to_little_noise = 0.0, -np.log(10.0)
 

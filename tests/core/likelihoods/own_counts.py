@@ -9,6 +9,8 @@ from sparsegpc.likelihoods import Expectation, Likelihood
 class OwnPoisson(Likelihood):
     """Counts of mean exp(f)."""
 
+    merges_unequal_targets = True
+
     def targets(self, y, weight, rows):
         target = np.empty(len(rows.weight), dtype=[("count", float), ("constant", float)])
         target["count"] = rows.mean(y, weight)
