@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsegpc import BaseSparseGP, InducingPointSelector
+from sparsegpc import BaseSparseGP, InducingPointSelector, SparseGPRegressor
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc.likelihoods import Expectation, Likelihood
 from tests.core.likelihoods.own_counts import OwnPoisson
@@ -43,6 +43,7 @@ class NegativeBinomial(Likelihood):
     """
 
     n_params = 1
+    merges_unequal_targets = True
 
     def __init__(self, log_size=0.0):
         self.log_size = log_size
@@ -266,6 +267,7 @@ class Product(Likelihood):
     """Counts with the rate exp(f + g)."""
 
     n_functions = 2
+    merges_unequal_targets = True
 
     def targets(self, y, weight, rows):
         return [rows.mean(y, weight)]
@@ -779,6 +781,79 @@ def test_a_likelihood_that_lacks_a_method_is_told_which():
         model = fixed_model("poisson")
         with pytest.raises(NotImplementedError, match=f"must define the method {method}"):
             model._fit_likelihood(likelihood, *counts(20))
+
+
+class Numbers(Likelihood):
+    """Numbers with Gaussian noise of variance one; in place of their squares it sees their mean."""
+
+    def targets(self, y, weight, rows):
+        return [rows.mean(y, weight)]
+
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        square = (y - mean[0]) ** 2 + inducing_variance[0] + v[0] * residual
+        value = -0.5 * weight * (np.log(2.0 * np.pi) + square)
+        return Expectation(value, (weight * (y - mean[0]))[None], weight[None], v * weight)
+
+
+def test_a_likelihood_that_is_silent_about_merging_keeps_unequal_targets_apart(rng):
+    X = np.repeat(np.arange(8.0), 5)[:, None]
+    y = np.sin(X[:, 0]) + rng.normal(size=40)
+    options = {"kernel": KERNEL, "optimizer": None, "selector": X[::5], "fit_prior_mean": False}
+    own = BaseSparseGP(**options)._fit_likelihood(Numbers(), X, y)
+    known = SparseGPRegressor(**options).fit(X, y, noise_variance=1.0)
+    assert_allclose(own.lower_bound_, known.lower_bound_, rtol=1e-8)
+
+
+class NegativeLater(Numbers):
+    """Numbers whose precisions have the wrong sign unless f is constant, as at the start."""
+
+    def expect(self, y, weight, mean, *others):
+        found = super().expect(y, weight, mean, *others)
+        sign = 1.0 if np.ptp(mean) < 1e-3 else -1.0
+        return found._replace(precision=sign * found.precision)
+
+
+def test_negative_precisions_are_refused_where_a_search_meets_them(rng):
+    X = rng.uniform(-3.0, 3.0, size=(50, 1))
+    model = BaseSparseGP(KERNEL, bound="standard", n_inducing=8)
+    with pytest.raises(ValueError, match=r"likelihood NegativeLater\(\): a precision is -1"):
+        model._fit_likelihood(NegativeLater(), X, 3.0 * np.sin(X[:, 0]))
+
+
+class Cauchy(Likelihood):
+    """Numbers with Cauchy noise, which is not log-concave."""
+
+    slacks = ("spherical", "standard")
+
+    def targets(self, y, weight, rows):
+        return [y[rows.first]]
+
+    def expect(self, y, weight, mean, inducing_variance, residual, v):
+        error = y - mean[0] - np.sqrt(inducing_variance[0] + v[0] * residual) * NODES
+        square = 1.0 + error**2
+        parts = -np.log(np.pi * square), 2.0 * error / square, (2.0 - 2.0 * error**2) / square**2
+        value, slope, precision = (weight * (NODE_WEIGHTS @ part) for part in parts)
+        return Expectation(value, slope[None], precision[None], v * precision)
+
+
+class ClippedCauchy(Cauchy):
+    def expect(self, *inputs):
+        found = super().expect(*inputs)
+        precision = np.maximum(found.precision, 1e-6)
+        return found._replace(precision=precision, residual_cost=inputs[-1] * precision)
+
+
+def test_a_likelihood_that_is_not_log_concave_is_refused_unless_precisions_are_clipped():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3.0, 3.0, size=(100, 1))
+    f = 2.0 * np.sin(2.0 * X[:, 0])
+    y = f + 0.3 * rng.standard_t(2, 100)
+    model = PoissonRegressor(ConstantKernel() * RBF(), n_inducing=15)
+    with pytest.raises(ValueError, match=r"likelihood Cauchy\(\): a precision is -.*log-concave"):
+        model._fit_likelihood(Cauchy(), X, y)
+    model._fit_likelihood(ClippedCauchy(), X, y)
+    assert model.converged_
+    assert np.abs(model.latent_mean_and_variance(X)[0] - f).mean() < 0.2
 
 
 def test_an_error_leaves_the_last_fit_as_it_was():

@@ -6,6 +6,7 @@ import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums, inducing_moments
 from sparsegpc._core.bounds.features import RowFeatures
+from sparsegpc._core.likelihoods.checks import initial_states
 from sparsegpc._core.models.sites import expect_outputs, site_parameters
 from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
 from sparsegpc._core.rows.blocks import Table
@@ -70,7 +71,7 @@ def initial_sums(batch):
     sites = [
         likelihood.sites(state, y, batch.weight)[:2]
         for likelihood, y in zip(batch.likelihoods, batch.targets, strict=True)
-        for state in likelihood.initial_states(y, batch.weight)
+        for state in initial_states(likelihood, y, batch.weight)
     ]
     return _row_sums(batch.features.sum(_block_sums, *np.swapaxes(sites, 0, 1)))
 

@@ -14,6 +14,7 @@ from sparsegpc._core.likelihoods.base import (
     joint_log_prior,
     joint_params_gradient,
 )
+from sparsegpc._core.likelihoods.checks import initial_states
 from sparsegpc._core.models.base_model import BaseModel
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.posterior import Posterior
@@ -114,7 +115,7 @@ class SparseModel(BaseModel):
         states = []
         for y in self.targets:
             likelihood = self.likelihood.at(self.likelihood.initial_params(y, self.weight))
-            states += likelihood.initial_states(y, self.weight)
+            states += initial_states(likelihood, y, self.weight)
         return tuple(states)
 
     def states_from(self, theta, posterior):

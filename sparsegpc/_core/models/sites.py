@@ -35,6 +35,7 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
 from sparsegpc._core.bounds.slacks import scales_for, settle_scales
 from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState, by_output
+from sparsegpc._core.likelihoods.checks import refuse_negative
 from sparsegpc._core.models.posterior_means import Covariance, MeansIterate
 from sparsegpc._core.models.site_gains import gain_of_precisions, gain_of_scales, metric
 from sparsegpc._core.numerics.linalg import column_squares, log_det, solve_lower
@@ -115,7 +116,8 @@ def solve_sites(features, likelihood, y, weight, slack, states, *, prior_mean=No
 
     The search starts at `states`, a `SiteState` for each function of the likelihood, and ends when
     another pass would gain less than `tol` nats, or after `max_iter` passes. A `prior_mean` of None
-    is learned along with q(u). Raises LinAlgError if the bound cannot be computed at the start.
+    is learned along with q(u). Raises LinAlgError if the bound cannot be computed at the start, and
+    ValueError if the likelihood returns negative precisions.
     Cost about 2 N M^2 per pass and function.
     """
     if likelihood.has_fixed_sites:
@@ -246,6 +248,7 @@ class _BoundOfSites:
         inducing_variance = begin.inducing_variance
         found = self._maximize_means(begin)
         best, means, expected = found.best, found.best.x, found.best.expected
+        refuse_negative(self._likelihood, expected.precision)
         # The part of the bound that does not depend on the mean. The trace of B^-1 in it equals M
         # less the sum of precision times inducing variance.
         rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())

@@ -46,7 +46,7 @@ def select(covariance, X, kdiag, precision, n_points, *, rule, inputs=(), **opti
     indices of rows. `options` are those of `Factor`.
 
     Raises `LinAlgError` if the kernel is zero at every row, turns out not to be positive
-    semi-definite, or has values that are not finite.
+    semi-definite, or has values that are not finite, and if a precision is negative or no number.
 
     The last pass over the rows costs N M^2 and N M values of the kernel. "order" needs other passes
     only to reach a tolerance. "sample" needs few, since the trace falls by a large factor between
@@ -59,6 +59,12 @@ def select(covariance, X, kdiag, precision, n_points, *, rule, inputs=(), **opti
         raise LinAlgError(
             f"the kernel's diagonal is {kdiag[wrong][0]} at a row, where it must be finite and not "
             "negative: the kernel is not positive semi-definite, or overflows"
+        )
+    wrong = ~(precision >= 0.0)
+    if wrong.any():
+        raise LinAlgError(
+            f"the precision of a site is {precision[wrong][0]}, but must not be negative: the "
+            "density of the targets must be log-concave in f"
         )
     factor = Factor(covariance, X, kdiag, precision, n_points, **options)
     RULES[rule](factor, *inputs)

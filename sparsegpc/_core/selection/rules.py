@@ -59,7 +59,7 @@ def argmax(factor, *, waste=0.125):
         gains = factor.gains()
         # Gains that differ from the largest only by rounding count as ties: the first row wins.
         gains[gains >= (1.0 - TIE) * gains.max()] = gains.max()
-        by_gain = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]
+        by_gain = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains > 0.0)]
         if len(by_gain) == 0:
             return
         negative = -gains[by_gain]
@@ -72,9 +72,10 @@ def argmax(factor, *, waste=0.125):
                 break
             rivals = _Rivals.of(rest, gains, by_gain[n_proposed:], negative[n_proposed:])
             block = factor.candidates(top)
-            if n_before == 0 and factor.gains_of(block)[0] > 0.0:
+            if n_before == 0 and block.residual[0] > block.floor[0]:
                 # The gains are exact after a pass, so the first row has the largest. Taking it at
-                # once, whatever the rounding errors, adds a point after every pass.
+                # once, whatever the rounding errors, adds a point after every pass, unless the row
+                # is spanned and never a candidate again. So the loop ends.
                 block.take(0)
             _take_largest(factor, block, rivals)
             gains[top] = factor.gains_of(block)

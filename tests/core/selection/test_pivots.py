@@ -274,6 +274,23 @@ def test_gain_weight_decides_what_may_be_drawn(rng):
     np.testing.assert_array_equal(np.sort(selection.indices), [3, 8, 21])
 
 
+def test_argmax_ends_whatever_the_gains():
+    K = random_covariance(6, 30, 30)[0]
+    gain_weight = np.full(30, -1.0)
+    gain_weight[[3, 8]], gain_weight[21], gain_weight[5] = 1.0, np.nan, 5e-324
+    selection = run(1e-3 * K, n_points=30, gain_weight=gain_weight)
+    assert {3, 8} <= set(selection.indices) <= {3, 5, 8}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("value", [-1e-9, np.nan])
+def test_a_negative_precision_is_refused(rule, value):
+    precision = np.ones(6)
+    precision[4] = value
+    with pytest.raises(LinAlgError, match=r"precision of a site is .* must not be negative"):
+        run(np.eye(6), precision, rule=rule, rng=np.random.RandomState(0), order=np.arange(6))
+
+
 def test_ties_of_argmax_go_to_the_first_row():
     selection = run(np.eye(6), n_points=6)
     np.testing.assert_array_equal(selection.indices, np.arange(6))
