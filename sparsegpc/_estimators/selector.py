@@ -209,7 +209,10 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
         spread = measure_spread(rows.X, rows.weight)
         self.kernel_ = clone(KernelChoice(self.kernel, "common").resolve(spread))
         kernel, theta, *_ = adapt_kernel(
-            self.kernel_, self.n_features_in_, refuse_white="features of a row cannot be noisy"
+            self.kernel_,
+            self.n_features_in_,
+            refuse_white="features of a row cannot be noisy",
+            X=rows.X,
         )
         rng = check_random_state(self.random_state)
         choose = make_selector(self.method, self.n_components, self.tol, rows, rng)

@@ -19,6 +19,7 @@ from sparsegpc._core.kernels.algebra import (
 from sparsegpc._core.kernels.main_effects import MainEffects as MainEffectsNode
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive as OrthogonalNode
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.kernels.hyperparameters import (
     LENGTH_SCALE,
     OFFSET,
@@ -47,6 +48,11 @@ MAY_VANISH = ("sigma_0",)
 KNOWN_BY_NAME = {"constant_value": VARIANCE, "sigma_0": OFFSET}
 # Kernels whose `length_scale` divides distances between rows, or those along each column.
 PER_COLUMN = (sk.RBF, sk.RationalQuadratic, Laplacian, OrthogonalAdditive)
+# Where kernels come from that are not the user's own.
+LIBRARIES = "sklearn", "sparsegpc"
+# A user's kernel is checked at so many rows, and with logarithms of hyperparameters changed by so
+# much. The relative tolerance leaves room for distances in single precision.
+CHECKED_ROWS, NEARBY, DIAGONAL_TOLERANCE = 5, 0.1, 1e-3
 # Rows of the matrices from which the diagonal of a PairwiseKernel is taken.
 BLOCK_SIZE = 64
 
@@ -95,13 +101,14 @@ def _log_values(kernel, name, n_values, smallest):
         return np.log(numbers.ravel())
 
 
-def adapt_kernel(kernel, n_features, *, refuse_white=None):
+def adapt_kernel(kernel, n_features, *, refuse_white=None, X=None):
     """Return the `Hyperparameters` of a scikit-learn kernel for data of `n_features` columns.
 
     Kernels without a branch in `_translate` are evaluated by scikit-learn and differentiated by
     finite differences. `refuse_white` is why a WhiteKernel is not allowed, None allows it. Raises
-    ValueError if the kernel holds one nevertheless, is a CompoundKernel, or has a number of length
-    scales or variances that is neither one nor `n_features`.
+    ValueError if the kernel holds one nevertheless, is a CompoundKernel, has a number of length
+    scales or variances that is neither one nor `n_features`, or if a user's kernel contradicts
+    itself at some of the rows `X`; see `check_diagonal`.
     """
     parts = list(walk(kernel))
     if any(isinstance(part, sk.CompoundKernel) for part in parts):
@@ -116,6 +123,8 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
     for part in parts:
         _check_bounds(part)
     parameters = _Parameters()
+    if X is not None:
+        check_diagonal(kernel, X)
     node = _translate(kernel, "", Seen(tuple(range(n_features)), True), parameters)
     free = np.array(parameters.free, dtype=bool)
     core = FreeKernel(node, np.array(parameters.values, dtype=np.float64), free)
@@ -124,6 +133,40 @@ def adapt_kernel(kernel, n_features, *, refuse_white=None):
         bounds = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)
     no_change = np.zeros(len(theta))
     return Hyperparameters(core, theta, bounds, parameters.entries, theta, no_change)
+
+
+def check_diagonal(kernel, X):
+    """Raise ValueError if ``kernel.diag(X)`` is not the diagonal of ``kernel(X, X)`` at some rows.
+
+    Only kernels that hold one of the user's own are checked, at their hyperparameters and at others
+    nearby, since a forgotten variance of one does not show.
+    """
+    if all(type(part).__module__.partition(".")[0] in LIBRARIES for part in walk(kernel)):
+        return
+    rows = np.asarray(X[spaced_rows(X, CHECKED_ROWS)], dtype=np.float64)
+    theta = np.array(kernel.theta, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        upper = np.array(kernel.bounds, dtype=np.float64).reshape(-1, 2)[:, 1]
+    nearby = np.where(theta + NEARBY <= upper, theta + NEARBY, theta - NEARBY)
+    for at_theta in (kernel, kernel.clone_with_theta(nearby)):
+        diagonal = np.asarray(at_theta.diag(rows), dtype=np.float64)
+        found = np.diagonal(at_theta(rows, rows))
+        # Shapes are checked elsewhere, and white noise is on the diagonal of one set of rows only.
+        if diagonal.shape == found.shape and _differ(diagonal, found):
+            found = np.diagonal(at_theta(rows))
+            if _differ(diagonal, found):
+                k = int(np.argmax(np.abs(diagonal - found)))
+                raise ValueError(
+                    f"kernel {at_theta}: diag(X) is {diagonal[k]:.6g} at a row, but the diagonal "
+                    f"of the kernel's matrix at the same row is {found[k]:.6g}, and both are the "
+                    "prior variance there: correct the method diag, or __call__"
+                )
+
+
+def _differ(diagonal, found):
+    """Return whether two diagonals differ by more than the rounding of single precision."""
+    error = np.abs(diagonal - found)
+    return bool((error > DIAGONAL_TOLERANCE * np.abs(found).max(initial=0.0)).any())
 
 
 def _as_numbers(given):

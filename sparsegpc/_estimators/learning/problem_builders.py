@@ -106,7 +106,7 @@ class LikelihoodBuilder(ProblemBuilder):
     def build(self, choice):
         data, merged, spread = self._rows_with(choice.transform)
         kernel, n_columns = choice.resolve(spread), self.estimator.n_features_in_
-        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE)
+        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE, X=merged.X)
         prior = choice.prior(hyperparameters, spread)
         model = self.estimator._sparse_model(
             hyperparameters.kernel, self.likelihood, data, merged, prior=prior
@@ -192,7 +192,7 @@ class RegressionBuilder(ProblemBuilder):
             choice = choice._replace(kernel=self._kernel)
         kernel = choice.resolve(spread, self.variance)
         n_columns = self.estimator.n_features_in_
-        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT)
+        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT, X=merged.X)
         rows = self.plan.rows_of(targets, merged)
         hyperparameters = hyperparameters.rescaled_to(float(self.variance.mean()), rows.X)
         n_params = hyperparameters.kernel.n_params

@@ -174,7 +174,9 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         variance = second_moments(target, weight)
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread, float(variance[0]))
-        hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=WHITE_NOISE)
+        hyperparameters = adapt_kernel(
+            kernel, self.n_features_in_, refuse_white=WHITE_NOISE, X=rows.X
+        )
         log_noise, n_kernel = np.log(START * variance), hyperparameters.kernel.n_params
         prior_mean = np.log(START * variances(target, weight)) if choice.is_named else None
         of_noise = noise_prior(prior_mean)

@@ -51,7 +51,9 @@ class SiteMinibatches(BaseMinibatches):
         spread = measure_spread(rows.X, rows.weight).of_first_rows()
         choice = KernelChoice.of(self)
         kernel = choice.resolve(spread)
-        hyperparameters = adapt_kernel(kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE)
+        hyperparameters = adapt_kernel(
+            kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE, X=rows.X
+        )
         targets = self._likelihood.targets(y, weight, rows)
         prior = choice.prior(hyperparameters, spread)
         model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)

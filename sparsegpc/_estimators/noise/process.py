@@ -79,6 +79,7 @@ class GPNoise(NoiseSettings):
             kernel,
             n_columns,
             refuse_white="the log variance of the noise must be a function without noise",
+            X=data.X,
         )
         # This refuses a kernel that lacks the length scales asked for, before anything is learned.
         choice.prior(hyperparameters, data.spread)

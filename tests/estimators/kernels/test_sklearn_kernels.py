@@ -52,6 +52,10 @@ class Hoarder(sk.StationaryKernelMixin, sk.Kernel):
         return self.kept.setdefault(("diag", X.tobytes()), np.ones(len(X)))
 
 
+class UsersWhite(WhiteKernel):
+    pass
+
+
 def thetas(kernel, n=3):
     """Return the kernel's own theta, and others around it."""
     rng = np.random.RandomState(1)
@@ -341,6 +345,48 @@ def test_values_of_the_wrong_shape_are_refused_with_both_shapes(rng):
         adapted.kernel.value(adapted.theta, rows(rng, 3), rows(rng, 5))
 
 
+class Forgetful(sk.StationaryKernelMixin, sk.Kernel):
+    """A kernel with a variance that one of its methods may forget."""
+
+    def __init__(self, variance=4.0, forgets="diag"):
+        self.variance, self.forgets = variance, forgets
+
+    @property
+    def hyperparameter_variance(self):
+        return sk.Hyperparameter("variance", "numeric", (1e-3, 4.0))
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return (1.0 if self.forgets == "call" else self.variance) * RBF()(X, Y)
+
+    def diag(self, X):
+        return np.full(len(X), 1.0 if self.forgets == "diag" else self.variance)
+
+
+@pytest.mark.parametrize("wrap", [lambda k: k, lambda k: RBF() + k, Wrapper, lambda k: k**2])
+def test_a_diagonal_that_is_not_that_of_the_matrix_is_refused_with_both_values(wrap, rng):
+    X = rows(rng, 40)
+    adapt_kernel(wrap(Forgetful(forgets=None)), D, X=X)
+    with pytest.raises(ValueError, match=r"kernel .*: diag\(X\) is .* at a row, but .* is "):
+        adapt_kernel(wrap(Forgetful()), D, X=X)
+
+
+@pytest.mark.parametrize("variance", [1.0, 4.0])
+@pytest.mark.parametrize("forgets", ["diag", "call"])
+def test_a_forgotten_variance_is_seen_whatever_its_value(variance, forgets, rng):
+    with pytest.raises(ValueError, match="prior variance there: correct the method diag"):
+        adapt_kernel(Forgetful(variance, forgets), D, X=rows(rng, 40))
+
+
+@pytest.mark.parametrize("kernel", [UsersWhite(0.1), RBF() + UsersWhite(0.1), Hoarder()])
+def test_diagonals_that_agree_pass(kernel, rng):
+    adapt_kernel(kernel, D, X=rows(rng, 40))
+
+
+@EVERY_CASE
+def test_every_kernel_passes_the_check_of_its_diagonal(name, rng):
+    adapt_kernel(CASES[name].kernel, D, X=rows(rng, 40))
+
+
 def test_a_diagonal_of_the_wrong_shape_is_refused_with_both_shapes(rng):
     class Square(Hoarder):
         def diag(self, X):
@@ -362,10 +408,6 @@ def test_gradient_with_respect_to_points_is_refused_where_only_values_are_known(
 # What is refused
 
 WHITE = WhiteKernel(0.1)
-
-
-class UsersWhite(WhiteKernel):
-    pass
 
 
 HOLD_WHITE = {
