@@ -148,7 +148,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     _parameter_constraints = {
         **BaseSparseGP._parameter_constraints,
         **HyperparameterDraws._parameter_constraints,
-        "noise": [StrOptions({AUTO, *NOISES}), *NOISES.values()],
+        "noise": [StrOptions({AUTO, *NOISES}), *NOISES.values(), NoiseSettings],
         "normalize_y": ["boolean"],
     }
 

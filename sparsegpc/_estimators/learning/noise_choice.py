@@ -13,7 +13,6 @@ others are taken for outliers.
 """
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, with_shorter_lengths
@@ -29,7 +28,7 @@ from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
 from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.outliers import has_heavy_tails
-from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, STUDENT_T, VARYING
+from sparsegpc._estimators.noise.registry import AUTO, DEFAULT, STUDENT_T, VARYING, resolve_noise
 
 # The noise of a target that others share vanishes if its standard deviation is less than VANISHING
 # times the distance to the nearest other target. Noise that vanishes at more than the fraction
@@ -50,9 +49,7 @@ def decide_noise(builder):
         return decision
     is_auto = estimator.noise == AUTO
     homoscedastic = builder.with_noise(HomoscedasticNoise())
-    # A kernel object for the noise sees the columns as they are, like one for f.
-    allows_transform = not isinstance(getattr(estimator.noise, "kernel", None), Kernel)
-    decision = decide_kernel(homoscedastic, allows_transform)
+    decision = decide_kernel(homoscedastic, resolve_noise(estimator.noise).sees_transforms)
     choice = decision.problem.choice
     varying = builder.with_noise(transform=choice.transform)
     if is_warm(estimator):

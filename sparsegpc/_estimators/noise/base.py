@@ -82,10 +82,12 @@ class NoiseSettings(BaseEstimator):
     """Base class of the settings, whose method ``_plan(data)`` makes the `NoisePlan`.
 
     If it ``has_outliers``, these must not determine the centre and the scale of the targets. If it
-    ``takes_limits``, some targets may be censored.
+    ``takes_limits``, some targets may be censored. Unless it ``sees_transforms``, a fit transforms
+    columns only where the user demands it.
     """
 
     has_outliers = takes_limits = False
+    sees_transforms = True
 
 
 class NoisePlan(ABC):

@@ -11,7 +11,7 @@ from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.blocks import RowBlocks, Table
-from sparsegpc._core.rows.sources import map_rows
+from sparsegpc._core.rows.sources import map_rows, spaced_rows
 from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.noise.base import (
@@ -23,6 +23,9 @@ from sparsegpc._estimators.noise.base import (
     NoiseSettings,
     noise_prior,
 )
+
+# A user's basis functions are checked at so many rows before they are used.
+CHECKED_ROWS = 100
 
 
 class PolynomialNoise(NoiseSettings):
@@ -67,9 +70,35 @@ class PolynomialNoise(NoiseSettings):
         self.degree = degree
         self.interactions = interactions
 
+    def basis(self, X):
+        """Return a function of rows whose values multiply the coefficients.
+
+        A subclass may define another one: :ref:`extending-noise`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (N, D)
+            The training rows.
+
+        Returns
+        -------
+        basis : callable
+            Takes rows, (n, D), and returns the values of K functions, (n, K). The first must be 1
+            at all rows, and the others should be at most about 1 in absolute value, because the
+            prior of their coefficients has mean zero and a scale of its own.
+        """
+        return PolynomialBasis(X, self.degree, self.interactions)
+
+    @property
+    def sees_transforms(self):
+        # The functions of a user are of the columns as they are.
+        return type(self).basis is PolynomialNoise.basis
+
     def _plan(self, data):
         """Return the `NoisePlan` for a `NoiseData`."""
-        basis = PolynomialBasis(data.X, self.degree, self.interactions)
+        basis = self.basis(data.X)
+        if not isinstance(basis, PolynomialBasis):
+            basis = OwnBasis(self, basis, data.X)
         log_noise, bounds = np.log(START * data.variance), data.variance[:, None] * LIMITS
         settings = basis, basis.names(data.columns), log_noise, np.log(bounds)
         return PolynomialPlan(*settings, data.prior_mean)
@@ -119,6 +148,48 @@ class PolynomialBasis:
                 for column in column_names
             ]
         return ["noise variance", *(f"noise variance factor of {term}" for term in terms)]
+
+
+class OwnBasis:
+    """The values of a user's functions of the rows, from the `basis` of `settings`.
+
+    They are checked at some of the rows X, and their number K at all rows.
+    """
+
+    def __init__(self, settings, values, X):
+        self._name, self._values, self.n_functions = repr(settings), values, None
+        some = self(X[spaced_rows(X, CHECKED_ROWS)])
+        if not (some[:, 0] == 1.0).all():
+            raise ValueError(
+                f"noise {self._name}: the first basis function is {some[:, 0].min():.3g} at a row, "
+                "but it must be 1 at all rows: put a column of ones first"
+            )
+        self.n_functions = some.shape[1]
+
+    def __call__(self, X):
+        """Return the basis at the rows of `X`, shape (N, K), the constant first."""
+        return map_rows(lambda X: self._checked(X).T, X).T
+
+    def _checked(self, X):
+        values = np.asarray(self._values(X), dtype=np.float64)
+        K = "K" if self.n_functions is None else self.n_functions
+        is_table = values.ndim == 2 and values.shape[1] > 0 and len(values) == len(X)
+        if not is_table or K not in ("K", values.shape[1]):
+            raise ValueError(
+                f"noise {self._name}: the basis has values of shape {values.shape} at {len(X)} "
+                f"rows, but it must be ({len(X)}, {K}): return a column for each function"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"noise {self._name}: the basis has the value {values[~np.isfinite(values)][0]} "
+                "at a row, but all must be finite: limit the arguments of its functions"
+            )
+        return values
+
+    def names(self, column_names):
+        """Return a description of each parameter, for messages."""
+        others = (f"noise variance factor of function {k}" for k in range(1, self.n_functions))
+        return ["noise variance", *others]
 
 
 class PolynomialPlan(NoisePlan):

@@ -3,6 +3,7 @@
 import numbers
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval
 
 from sparsegpc._core.bounds.collapsed import MeanPrior, divergence
@@ -70,6 +71,11 @@ class GPNoise(NoiseSettings):
         self.length_scales = length_scales
         self.n_inducing = n_inducing
         self.selection_tol = selection_tol
+
+    @property
+    def sees_transforms(self):
+        # A kernel object for the noise sees the columns as they are, like one for f.
+        return not isinstance(self.kernel, Kernel)
 
     def _plan(self, data):
         """Return the `NoisePlan` for a `NoiseData`."""

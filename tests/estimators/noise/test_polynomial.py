@@ -1,14 +1,18 @@
 """Noise whose log variance is a polynomial in the columns."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures
 
-from sparsegpc import PolynomialNoise
-from tests.estimators.noise.noise_cases import model_of, plane, quiet, trumpet
+from sparsegpc import HomoscedasticNoise, PolynomialNoise, SparseGPRegressor
+from sparsegpc._estimators.noise.base import NoiseSettings
+from tests.estimators.noise.noise_cases import model_of, plane, quiet, true_std, trumpet
 
 
 def test_a_polynomial_of_degree_zero_is_constant_noise():
@@ -107,3 +111,96 @@ def test_a_polynomial_in_many_columns_stays_calibrated_with_few_rows():
     model = model_of("polynomial", n_inducing=50).fit(X[:100], y[:100])
     mean, std = model.predict(X[100:], return_std=True)
     assert 0.85 < (np.abs(y[100:] - mean) < 1.96 * std).mean() < 0.99
+
+
+class Bumps(PolynomialNoise):
+    """A user's noise: its log variance is a sum of bumps between the ends of the rows."""
+
+    def __init__(self, n_bumps=4, spoil=None):
+        self.n_bumps, self.spoil = n_bumps, spoil
+
+    def basis(self, X):
+        return Values(np.linspace(X.min(), X.max(), self.n_bumps), self.spoil)
+
+
+class Values:
+    def __init__(self, centres, spoil):
+        self.centres, self.spoil = centres, spoil
+
+    def __call__(self, X):
+        bumps = np.exp(-0.5 * (X[:, :1] - self.centres) ** 2)
+        values = np.column_stack([np.ones(len(X)), bumps])
+        return values if self.spoil is None else self.spoil(values)
+
+
+@quiet
+def test_a_basis_of_the_user_describes_the_log_variance():
+    X, y = trumpet()
+    model = model_of(Bumps()).fit(X, y)
+    log_variance, basis = 2.0 * np.log(model.predict_noise_std(X)), Bumps().basis(X)(X)
+    (coefficients,) = model._noise.coefficients
+    assert_allclose(basis @ coefficients, log_variance, rtol=1e-10)
+    assert np.abs(0.5 * log_variance - np.log(true_std(X[:, 0]))).mean() < 0.15
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_noise_std(X), model.predict_noise_std(X))
+    assert clone(model).noise.n_bumps == 4
+
+
+@quiet
+def test_the_polynomials_of_the_package_are_a_basis_like_any_other():
+    class Own(PolynomialNoise):
+        def basis(self, X):
+            return super().basis(X).__call__
+
+    X, y = plane()
+    own, given = (model_of(noise(1), max_iter=5).fit(X, y) for noise in (Own, PolynomialNoise))
+    assert own.lower_bound_ == given.lower_bound_
+    assert_array_equal(own.predict_noise_std(X), given.predict_noise_std(X))
+
+
+@quiet
+def test_a_basis_of_the_user_sees_the_columns_as_they_are():
+    rng = np.random.RandomState(0)
+    X = np.exp(2.0 * rng.standard_normal((200, 1)))
+    y = np.log(X[:, 0]) + 0.1 * rng.standard_normal(200)
+    seen = []
+
+    class Raw(Bumps):
+        def basis(self, X):
+            seen.append(X.max())
+            return super().basis(X)
+
+    SparseGPRegressor(noise=Raw(1), n_inducing=10, max_iter=5).fit(X, y)
+    assert set(seen) == {X.max()}
+    SparseGPRegressor(noise=Raw(1), n_inducing=10, max_iter=5, log_transform=True).fit(X, y)
+    assert len(set(seen)) == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda values: values[:, 1:], "first basis function is .* must be 1 at all rows"),
+        (lambda values: values[:, 0], r"shape \(60,\) at 60 rows, but it must be \(60, K\)"),
+        (lambda values: values.T, r"shape \(5, 60\) at 60 rows, but it must be \(60, K\)"),
+        (lambda values: values[:, :0], r"shape \(60, 0\) at 60 rows"),
+        (lambda values: values / (values > 0.5), "value inf at a row, but all must be finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_a_wrong_basis_is_refused_with_what_is_needed(spoil, message):
+    X, y = trumpet(60)
+    with pytest.raises(ValueError, match=rf"noise Bumps\(.*{message}"):
+        model_of(Bumps(spoil=spoil)).fit(X, y)
+
+
+def test_other_settings_of_the_user_are_taken():
+    class Quiet(NoiseSettings):
+        _parameter_constraints = {}
+
+        def _plan(self, data):
+            return HomoscedasticNoise()._plan(data)
+
+    X, y = trumpet(60)
+    assert (
+        model_of(Quiet()).fit(X, y).lower_bound_ == model_of("homoscedastic").fit(X, y).lower_bound_
+    )
