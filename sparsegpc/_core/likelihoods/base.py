@@ -67,7 +67,8 @@ class Likelihood:
     ``np.maximum(precision, 1e-6)``. The fields of an `Expectation` are derivatives of each other to
     about nine digits; otherwise the optimiser rejects good steps and fits stop early. All fields
     are finite at all moments that a search can visit. A fit raises ValueError if it finds a
-    precision that is negative or, at its start, a field that is not finite or of another shape.
+    precision that is negative or, at its start, a field that is not finite or of another shape, or
+    slopes that are clearly wrong.
 
     Attributes
     ----------

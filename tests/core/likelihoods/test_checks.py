@@ -70,6 +70,14 @@ def test_a_negative_precision_is_refused_with_what_to_do():
         initial_states(Spoilt("precision", np.negative), *counts())
 
 
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 0.5, 1.03])
+def test_slopes_that_are_not_derivatives_are_refused_with_what_they_should_be(factor):
+    initial_states(OwnStart("slope", lambda slope: (1.0 + 1e-4) * slope), *counts())
+    text = r"returned slope .* but the value rises by .* per unit of the mean"
+    with pytest.raises(ValueError, match=rf"OwnStart\(.*{text}"):
+        initial_states(OwnStart("slope", lambda slope: factor * slope), *counts())
+
+
 class OwnStart(Spoilt):
     """Counts with initial sites of the user's own."""
 
