@@ -253,6 +253,6 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
     def _limit_meaning(self, entry, side, best):
         is_scale_of_f = entry.is_variance and entry.effect is None
         is_scale = is_scale_of_f or entry.name.startswith("gap between cut points")
-        if is_scale and side == "upper" and latent_range(best) > self._certain_range:
+        if is_scale and side == "upper" and latent_range(best.posterior) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
         return ""

@@ -43,6 +43,7 @@ import numpy as np
 from sparsegpc._core.bounds.features import RowFeatures, factor_inducing
 from sparsegpc._core.minibatches.running_sums import no_rows, scaled, window
 from sparsegpc._core.models.base_model import BaseModel
+from sparsegpc._core.models.model import clearly_exceeds
 from sparsegpc._core.models.posterior import Posterior
 from sparsegpc._core.numerics.linalg import solve_lower
 from sparsegpc._core.numerics.triangles import reduced
@@ -160,6 +161,15 @@ class StochasticModel(BaseModel):
     def constant_bound(self, y, weight):
         """Return the bound, in nats, at the best constant functions."""
         raise NotImplementedError
+
+    def is_trivial(self, state, y, weight):
+        """Return whether the solved state of all rows is no better than a constant function.
+
+        As in `SparseModel`, the prior of the noise does not count.
+        """
+        of_noise = self.prior.after(self.kernel.n_params).log_density(state.theta)
+        objective = self.bound(state) + self.log_prior(state.theta)[0] - of_noise
+        return not clearly_exceeds(objective, self.constant_bound(y, weight), weight.sum())
 
     def constant_theta(self, theta, X, y, weight):
         """Return `theta` moved, within its bounds, to where f is nearest to a constant.

@@ -43,6 +43,11 @@ def trivial_gain(total_weight):
     return min(TRIVIAL_IN_TOTAL, TRIVIAL_PER_ROW * total_weight)
 
 
+def clearly_exceeds(objective, constant_bound, total_weight):
+    """Return whether an objective, in nats, is clearly above the bound of a constant function."""
+    return bool(objective > constant_bound + trivial_gain(total_weight))
+
+
 class SparseModel(BaseModel):
     """A sparse model: its data, kernel, likelihood and settings, which stay the same during a fit.
 
@@ -181,7 +186,7 @@ class SparseModel(BaseModel):
         leaves, but is no evidence of another function.
         """
         objective = evaluation.objective - self._noise_log_prior(evaluation)
-        return not objective > self.constant_bound() + trivial_gain(self.total_weight)
+        return not clearly_exceeds(objective, self.constant_bound(), self.total_weight)
 
     def _noise_log_prior(self, evaluation):
         return self.prior.after(self.kernel.n_params).log_density(evaluation.theta)

@@ -40,8 +40,8 @@ def fit_warnings(fitted):
     mismatch = estimator._describe_mismatch(problem, trivial) if problem.learns else ""
     texts = []
     if trivial:
-        remedy = _remedy(problem, limits, mismatch)
-        texts.append(f"{_describe_trivial(estimator, result.best)}. {remedy}")
+        weight = problem.model.weight
+        texts.append(describe_trivial(estimator, problem, weight, limits, mismatch))
     elif limits:
         texts.append(
             f"the bound still rises where hyperparameters meet their limits: {limits}. If the "
@@ -82,17 +82,25 @@ def _jitter_to_noise(best):
     return variance * max(float(solution.sites.precision.max()) for solution in best.solutions)
 
 
-def latent_range(best):
+def latent_range(posterior):
     """Return the largest range of the mean of f minus its prior mean, over the points and zero."""
-    means = [best.posterior.Luu @ q.w for q in best.posterior.functions]
+    means = [posterior.Luu @ q.w for q in posterior.functions]
     return max(float(np.ptp(np.append(mean, 0.0))) for mean in means)
 
 
-def _describe_trivial(estimator, best):
+def describe_trivial(estimator, problem, weight, limits="", mismatch=""):
+    """Describe a fitted model that is no better than a constant, and what may help.
+
+    ``problem`` has the `KernelChoice`, the `Spread` and the `Hyperparameters`; `weight` holds those
+    of all merged rows. `limits` and `mismatch` describe hyperparameters at their limits, and
+    targets that do not suit the kernel.
+    """
     bound = f"its bound, {estimator.lower_bound_:.4f} nats, is not clearly above that of a constant"
-    if latent_range(best) < estimator._visible_range:
-        return f"the learned function is constant: {bound}, so predictions depend little on X"
-    return f"the learned model is poor: {bound} function, though its predictions vary with X"
+    if latent_range(estimator._posterior) < estimator._visible_range:
+        text = f"the learned function is constant: {bound}, so predictions depend little on X"
+    else:
+        text = f"the learned model is poor: {bound} function, though its predictions vary with X"
+    return f"{text}. {_remedy(problem, weight, limits, mismatch)}"
 
 
 def describe_rough(model, result):
@@ -128,10 +136,10 @@ def _describe_too_few_points(problem, result):
     )
 
 
-def _remedy(problem, limits, mismatch):
+def _remedy(problem, weight, limits, mismatch):
     """Return what may help if the learned model is no better than a constant."""
-    total, n_rows = problem.model.total_weight, len(problem.model.weight)
-    if total < TOO_LIGHT * effective_rows(problem.model.weight):
+    total, n_rows = float(weight.sum()), len(weight)
+    if total < TOO_LIGHT * effective_rows(weight):
         return (
             f"The weights of {n_rows} rows add up to {total:.3g} rows, too little to learn from: "
             "scale them up to the effective number of rows"

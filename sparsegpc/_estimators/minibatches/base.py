@@ -29,7 +29,7 @@ from sparsegpc._estimators.kernels.initialization import (
     shorter_lengths,
     weak_prior,
 )
-from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.missed_functions import missed_function_starts
@@ -40,7 +40,7 @@ from sparsegpc._estimators.learning.point_selection import (
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.data_warnings import weight_warnings
-from sparsegpc._estimators.messages.fit_warnings import describe_rough
+from sparsegpc._estimators.messages.fit_warnings import describe_rough, describe_trivial
 from sparsegpc._estimators.messages.reporting import epoch_progress
 from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
 from sparsegpc._estimators.predictions.effects import ColumnEffects
@@ -75,15 +75,15 @@ class FirstModel(NamedTuple):
     """A `SparseModel` of few rows, from which start values are learned.
 
     ``kernel`` is scikit-learn's kernel of f; ``hyperparameters`` are its `Hyperparameters`,
-    followed by those of the likelihood; ``spread`` holds the distances of the rows; ``warnings`` is
-    a list of `FitWarning`.
+    followed by those of the likelihood; ``spread`` holds the distances of the rows; ``choice`` is
+    what the parameters say of the kernel.
     """
 
     kernel: Kernel
     hyperparameters: Hyperparameters
     model: SparseModel
     spread: Spread
-    warnings: list
+    choice: KernelChoice
 
 
 def learn_theta(first, n_inducing):
@@ -227,6 +227,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         "callback": [callable, None],
     }
 
+    # If the mean of f ranges over less than this, f looks constant.
+    _visible_range = 0.2
+
     @property
     def _n_learning_epochs(self):
         return self.n_epochs if self.learning_rate > 0.0 else 0
@@ -349,9 +352,22 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         progress.add(len(y), len(start.Z), self.lower_bound_)
         self.history_ = progress.history()
         texts = self._describe_epochs(n_done, astray)
-        if n_epochs and not texts:
-            texts = [describe_rough(first.model, self._applied_to(first.model))]
-        return first.warnings + [FitWarning(ConvergenceWarning, text) for text in texts if text]
+        learns = self.learning_rate > 0.0 and len(first.hyperparameters.theta) > 0
+        trivial = learns and not astray and model.is_trivial(self._state, rows[1], weight)
+        mismatch = self._describe_mismatch(first, trivial) if learns else ""
+        if trivial:
+            texts.append(describe_trivial(self, first, weight, mismatch=mismatch))
+        elif n_epochs and not texts:
+            texts.append(describe_rough(first.model, self._applied_to(first.model)))
+        found = [FitWarning(UserWarning, mismatch)] if mismatch and not trivial else []
+        return found + [FitWarning(ConvergenceWarning, text) for text in texts if text]
+
+    def _describe_mismatch(self, first, constant=False):
+        """Describe targets whose scale does not suit the kernel of a `FirstModel`, or return "".
+
+        `constant` tells whether the learned function is no better than a constant one.
+        """
+        return ""
 
     def _applied_to(self, model):
         """Return the `FitResult` of a `SparseModel` at the learned parameters and points."""
@@ -422,7 +438,9 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             order = self._shuffled(y, rng)
             X, y, weight = X[order], y[order], weight[order]
             self._state, first = self._start(X, y, weight, rng)
-            found = first.warnings
+            # So few rows say little of whether the learned function is constant.
+            mismatch = self._describe_mismatch(first) if self.learning_rate > 0.0 else ""
+            found = [FitWarning(UserWarning, mismatch)] if mismatch else []
             rows = rows._replace(n_learned=n_rows)
         # Before that, the hyperparameters are soon learned anew, so steps would be wasted.
         learning_rate = self.learning_rate if is_last else 0.0

@@ -133,9 +133,10 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
         Warns
         -----
         ConvergenceWarning
-            If `callback` stopped the fit, or the hyperparameters learned from batches are worse for
-            all rows than a constant f; the model is then that of the first rows, or constant. Also
-            if the residuals of neighbouring rows are correlated, so that a function is missing.
+            If `callback` stopped the fit, the learned model is no better than a constant one, or
+            the hyperparameters learned from batches are worse for all rows than a constant f; the
+            model is then that of the first rows, or constant. Also if the residuals of neighbouring
+            rows are correlated, so that a function is missing.
         UserWarning
             If the weights do not look like counts.
         """

@@ -10,6 +10,7 @@ from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.input.validation import refuse_overflow
+from sparsegpc._estimators.messages.data_warnings import zero_count_warnings
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
@@ -114,7 +115,8 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         Warns
         -----
         ConvergenceWarning, UserWarning
-            As in :meth:`StochasticSparseGPClassifier.fit`.
+            As in :meth:`StochasticSparseGPClassifier.fit`. A UserWarning also if all counts are
+            zero.
         """
         return self._fit(X, y, sample_weight, exposure, event)
 
@@ -155,7 +157,11 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
 
     def _learn_all(self, X, y, weight, progress):
         refuse_no_event(y["event"])
-        return super()._learn_all(X, y, weight, progress)
+        found = super()._learn_all(X, y, weight, progress)
+        if self.likelihood_.is_discrete and self.fit_prior_mean:
+            # That all counts are zero explains what other warnings describe.
+            return zero_count_warnings(y, weight) or found
+        return found
 
     def _merged_rows(self, X, y, sample_weight, exposure, event, *, reset):
         data = X, y, sample_weight, exposure, event

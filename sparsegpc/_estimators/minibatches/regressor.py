@@ -16,7 +16,6 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
 from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE, noise_prior
 from sparsegpc._estimators.noise.polynomial import constant_noise
@@ -119,9 +118,10 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         Warns
         -----
         ConvergenceWarning
-            If `callback` stopped the fit, or the hyperparameters learned from batches are worse for
-            all rows than a constant f; the model is then that of the first rows, or constant. Also
-            if the residuals of neighbouring rows are correlated, so that a function is missing.
+            If `callback` stopped the fit, the learned model is no better than a constant one, or
+            the hyperparameters learned from batches are worse for all rows than a constant f; the
+            model is then that of the first rows, or constant. Also if the residuals of neighbouring
+            rows are correlated, so that a function is missing.
         UserWarning
             If the limits of the kernel keep f far below the scale of the targets, or if the weights
             do not look like counts.
@@ -191,11 +191,14 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         basis = np.ones((len(rows.X), 1))
         targets = noisy_targets(target[0, : len(X)], weight[: len(X)], basis, rows)
         model = self._sparse_model(hyperparameters.kernel, GaussianNoise(1), rows, [targets], prior)
-        found = []
-        if self.learning_rate > 0.0:
-            text = describe_mismatch(kernel, rows.X, variance[target.any(axis=1)], SCALE_THEM)
-            found = [FitWarning(UserWarning, text)] if text else []
-        return FirstModel(kernel, hyperparameters, model, spread, found)
+        self._target_variance = variance[target.any(axis=1)]
+        self._visible_range = 0.1 * float(np.sqrt(variance[0]))
+        return FirstModel(kernel, hyperparameters, model, spread, choice)
+
+    def _describe_mismatch(self, first, constant=False):
+        return describe_mismatch(
+            first.kernel, first.model.X, self._target_variance, SCALE_THEM, constant
+        )
 
     @property
     def _slack(self):

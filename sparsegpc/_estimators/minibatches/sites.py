@@ -59,7 +59,7 @@ class SiteMinibatches(BaseMinibatches):
         model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)
         if choice.is_named:
             model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
-        return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, [])
+        return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, choice)
 
     @property
     def _slack(self):

@@ -112,6 +112,7 @@ def test_a_search_that_goes_astray_ends_at_its_beginning_or_at_a_constant(slack)
 
     solved, astray, bound = end(good, bad)
     assert not astray
+    assert not model.is_trivial(solved, y, weight)
     assert_array_equal(solved.theta, good.theta)
     solved, astray, beginning = end(bad, good)
     assert astray
@@ -119,5 +120,6 @@ def test_a_search_that_goes_astray_ends_at_its_beginning_or_at_a_constant(slack)
     assert_allclose(beginning, bound, rtol=1e-12)
     solved, astray, bound = end(bad, bad)
     assert astray
+    assert model.is_trivial(solved, y, weight)
     assert_allclose(bound, constant, rtol=1e-6)
     assert_allclose(solved.theta[-1], 2.0 * np.log(y.std()), rtol=1e-9)

@@ -1,6 +1,7 @@
 """What a fit warns of, to whom, and in which words."""
 
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from sparsegpc import (
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
     StochasticSparseGPClassifier,
+    StochasticSparseGPGeneralizedRegressor,
     StochasticSparseGPRegressor,
 )
 from sparsegpc._estimators.messages.user_warnings import LIBRARIES, FitWarning, merge_classes
@@ -51,6 +53,51 @@ def test_labels_of_pure_noise_are_said_to_be_constant(rng):
     assert "the learned function is constant" in text
     assert "predictions depend little on X" in text
     assert filename == __file__
+
+
+STOCHASTIC = [
+    StochasticSparseGPClassifier,
+    StochasticSparseGPRegressor,
+    partial(StochasticSparseGPGeneralizedRegressor, likelihood="poisson"),
+]
+
+
+@pytest.mark.parametrize("kind", STOCHASTIC)
+@pytest.mark.parametrize("is_informative", [False, True])
+def test_what_minibatches_do_not_learn_is_reported_after_all_rows(kind, is_informative, rng):
+    X = rng.randn(300, 2)
+    y = rng.poisson(np.exp(is_informative * np.sin(2.0 * X[:, 0]))) > 0
+    model = kind(n_inducing=20)
+    found = warnings_of(model, X, y)
+    if is_informative:
+        assert found == []
+        return
+    ((category, text, filename),) = found
+    assert category is ConvergenceWarning
+    assert text.startswith(f"the learned function is constant: its bound, {model.lower_bound_:.4f}")
+    assert text.endswith("If X is informative, give another kernel, or more rows or points")
+    assert filename == __file__
+    # Further rows of a stream may tell more, and what is fixed is the user's.
+    assert warnings_of(kind(n_inducing=20, learning_rate=0.0), X, y) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classes = {"classes": [0, 1]} if kind is StochasticSparseGPClassifier else {}
+        model.partial_fit(X, y, **classes)
+
+
+def test_a_constant_of_minibatches_names_the_likely_cause(rng):
+    X = rng.randn(300, 2)
+    y = X[:, 0] + 0.1 * rng.randn(300)
+    kernel = ConstantKernel(1.0, (0.1, 10.0)) * RBF()
+    ((category, text, _),) = warnings_of(StochasticSparseGPRegressor(kernel), X, 1e4 * y)
+    assert category is ConvergenceWarning
+    assert "divide the targets by their standard deviation" in text
+    light = warnings_of(StochasticSparseGPRegressor(), X, y, sample_weight=np.full(300, 1e-3))
+    assert any("The weights of 300 rows add up to 0.3 rows" in text for _, text, _ in light)
+    counts = STOCHASTIC[2](n_inducing=20)
+    ((category, text, _),) = warnings_of(counts, X, np.zeros(300))
+    assert category is UserWarning
+    assert "all 300 counts are zero" in text
 
 
 def test_a_fast_function_that_is_taken_for_noise_is_reported(rng):

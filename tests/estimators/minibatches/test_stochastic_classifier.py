@@ -341,6 +341,7 @@ def test_a_stream_may_begin_with_one_class(learning_rate):
     assert model.score(X, y) > 0.75
 
 
+@pytest.mark.filterwarnings("ignore:the learned function is constant")
 def test_a_rare_class_is_among_the_rows_that_tell_where_to_begin():
     X, y = blobs(6000)
     y = np.zeros(6000, dtype=int)
@@ -672,6 +673,7 @@ ODD = {
 
 
 @pytest.mark.filterwarnings("ignore:.*worse for all rows than a constant")
+@pytest.mark.filterwarnings("ignore:the learned function is constant")
 @pytest.mark.parametrize("name", ODD)
 def test_odd_data_are_fitted_with_finite_results(name):
     X, y = ODD[name]

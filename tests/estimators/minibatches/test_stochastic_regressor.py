@@ -273,6 +273,7 @@ def test_learning_moves_bad_starts_to_where_all_rows_lead():
     assert many.lower_bound_ > few.lower_bound_ - 1.0
 
 
+@pytest.mark.filterwarnings("ignore:the learned model is poor")
 def test_epochs_learn_what_the_first_rows_do_not_tell(monkeypatch):
     X, y = waves(600)
     # Without the search among the first rows, everything is learned from batches.
@@ -778,6 +779,7 @@ ODD = {
 @pytest.mark.filterwarnings(
     "ignore:residuals of neighbouring:sklearn.exceptions.ConvergenceWarning"
 )
+@pytest.mark.filterwarnings("ignore:the learned (function is constant|model is poor)")
 @pytest.mark.parametrize("name", ODD)
 def test_odd_data_are_fitted_with_finite_results(name):
     X, y = ODD[name]

@@ -266,6 +266,7 @@ def test_an_interrupted_call_leaves_the_first_rows_as_they_were(kind, monkeypatc
 
 
 @KINDS
+@pytest.mark.filterwarnings("ignore:the learned model is poor")
 def test_fit_drops_the_first_rows(kind):
     X, y = waves(kind)
     model = learn(kind(FIXED, n_inducing=2, n_epochs=1), X[:30] + 1.0, y[:30]).fit(X, y)
