@@ -30,16 +30,25 @@ NO_EVENT = -np.log(0.05)
 # If the sum of the weights, relative to the effective number of rows, is between these numbers,
 # what is learned differs little from what is learned if both are equal.
 TOO_LIGHT, TOO_HEAVY = 0.5, 1.5
+# Weights that are the same within each class, of at least SEVERAL rows, are no counts if those of
+# two classes have at least the ratio UNEQUAL.
+SEVERAL, UNEQUAL = 3, 1.1
 
 
-def weight_warnings(sample_weight, scaled="them"):
+def weight_warnings(sample_weight, labels=None, scaled="them"):
     """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
 
     The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
-    noise; if it is far too small, the learned function is constant. `scaled` names the
+    noise; if it is far too small, the learned function is constant. `labels` are those of a
+    classifier, (N,) or (N, 1), among which weights may balance the classes. `scaled` names the
     weights that the remedy multiplies.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
+    if labels is not None and len(weight) > 1:
+        labels = np.asarray(labels).ravel()
+        text = _describe_balancing(labels[weight > 0.0], weight[weight > 0.0])
+        if text:
+            return [FitWarning(UserWarning, text)]
     weight = weight[weight > 0.0]
     ratio = float(weight.sum()) / effective_rows(weight)
     if TOO_LIGHT <= ratio <= TOO_HEAVY or (weight == np.round(weight)).all():
@@ -50,6 +59,25 @@ def weight_warnings(sample_weight, scaled="them"):
         f"multiply {scaled} by {1.0 / ratio:.3g}"
     )
     return [FitWarning(UserWarning, text)]
+
+
+def _describe_balancing(labels, weight):
+    """Describe weights (N,) that depend on the class only, or return an empty string."""
+    classes, firsts, codes, counts = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
+    of_class = weight[firsts]
+    first, last = np.sort([of_class.argmin(), of_class.argmax()])
+    is_unequal = of_class.max() >= UNEQUAL * of_class.min()
+    if not is_unequal or counts.min() < SEVERAL or (weight != of_class[codes]).any():
+        return ""
+    return (
+        "a weight counts copies of its row, as evidence, but sample_weight depends on the class "
+        f"only ({of_class[first]:.3g} in class {classes[first]}, {of_class[last]:.3g} in class "
+        f"{classes[last]}), so probabilities and their intervals will be wrong: to balance "
+        "classes, leave it out and set class_weight, which multiplies predicted probabilities and "
+        "learns from the rows as they are"
+    )
 
 
 def effective_rows(weight):

@@ -92,8 +92,10 @@ def test_a_constant_of_minibatches_names_the_likely_cause(rng):
     ((category, text, _),) = warnings_of(StochasticSparseGPRegressor(kernel), X, 1e4 * y)
     assert category is ConvergenceWarning
     assert "divide the targets by their standard deviation" in text
-    light = warnings_of(StochasticSparseGPRegressor(), X, y, sample_weight=np.full(300, 1e-3))
-    assert any("The weights of 300 rows add up to 0.3 rows" in text for _, text, _ in light)
+    light = warnings_of(
+        StochasticSparseGPRegressor(), X, rng.randn(300), sample_weight=np.full(300, 0.1)
+    )
+    assert any("The weights of 300 rows add up to 30 rows" in text for _, text, _ in light)
     counts = STOCHASTIC[2](n_inducing=20)
     ((category, text, _),) = warnings_of(counts, X, np.zeros(300))
     assert category is UserWarning
@@ -452,6 +454,41 @@ def test_weights_that_are_no_counts_are_reported_once_with_their_remedy(name, fa
     for remedied in (factor * weight, np.ceil(weight)):
         found = warnings_of(ESTIMATORS[name](), X, y, sample_weight=remedied)
         assert not any(category is UserWarning for category, _, _ in found)
+
+
+CLASSIFIERS = [SparseGPClassifier, partial(StochasticSparseGPClassifier, n_epochs=1)]
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("factors", [(1.0, 10.0), (2.0, 3.0), (0.6, 2.5), (1.0, 4.0, 4.0)])
+def test_weights_that_balance_classes_are_reported_once(kind, factors):
+    X, y = many_classes.blobs(60, len(factors))
+    names = np.array(["ash", "bee", "cat"])[y]
+    weight = np.array(factors)[y]
+    found = warnings_of(kind(n_inducing=5), X, names[:, None], sample_weight=weight)
+    ((text, filename),) = [item[1:] for item in found if "sample_weight" in item[1]]
+    assert f"({factors[0]:g} in class ash, {factors[1]:g} in class bee)" in text
+    assert "class_weight" in text
+    assert filename == __file__
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_weights_that_count_are_not_taken_for_those_of_classes(kind, rng):
+    X, y = many_classes.blobs(60, 2)
+    successes = rng.randint(1, 9, 30)
+    trials = np.concatenate([X[:30], X[:30]]), np.repeat([1, 0], 30)
+    of_a_few = np.where(y == 1, 3, 1)
+    of_a_few[0] = 2
+    single = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:1]]
+    for data, weight in (
+        ((X, y), np.ones(60)),
+        ((X, y), np.where(y == 1, 1.0, 1.02)),
+        ((X, y), of_a_few),
+        ((X[single], y[single]), np.where(y == 1, 9, 1)[single]),
+        (trials, np.concatenate([successes, 10 - successes])),
+    ):
+        found = warnings_of(kind(n_inducing=5), *data, sample_weight=weight)
+        assert not any("class_weight" in text for _, text, _ in found)
 
 
 @pytest.mark.parametrize("half_life", [100.0, 600.0])
