@@ -248,13 +248,16 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         **params : dict
-            Arguments of its `score`, such as `sample_weight`. If scikit-learn's metadata routing is
-            enabled, the estimator must request them: ``set_score_request``.
+            Arguments of its `score`, such as `sample_weight` or `event`. If scikit-learn's metadata
+            routing is enabled, the estimator must request them: ``set_score_request``.
 
         Returns
         -------
         score : float
         """
+        if not _routing_enabled():
+            # `Pipeline.score` would drop arguments other than weights.
+            return self._of_last_step("score", X, y, **params)
         check_is_fitted(self)
         return self._predictor.score(X, y, **self._routed("score", params))
 

@@ -310,6 +310,7 @@ def test_arguments_of_the_rows_are_passed_on(mode):
     assert rates.mode_ == counts.mode_ != "points"
     assert_allclose(rates.predict(X), 0.5 * counts.predict(X), rtol=1e-4)
     assert_allclose(rates.predict(X, exposure=2.0), counts.predict(X), rtol=1e-4)
+    assert_allclose(rates.score(X, y, exposure=2.0), counts.score(X, y), rtol=1e-3)
 
 
 def test_known_noise_counts_at_the_neighbours():

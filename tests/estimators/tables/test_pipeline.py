@@ -335,6 +335,21 @@ def test_arguments_of_rows_reach_the_model_through_a_search(rng):
     assert plain.lower_bound_ == named.lower_bound_ != clone(model).fit(X, y).lower_bound_
 
 
+def test_arguments_of_rows_reach_the_score_of_a_search(rng):
+    X, times = rng.normal(size=(60, 2)), rng.weibull(2.0, 60)
+    event = rng.randint(0, 2, 60)
+    estimator = SparseGPGeneralizedRegressor(RBF(1.0), likelihood="weibull", optimizer=None)
+    search = tabular_pipeline(estimator).fit(X, times, event=event)
+    chosen = search.best_estimator_
+    expected = chosen[-1].score(chosen[:-1].transform(X), times, event=event)
+    assert search.score(X, times, event=event) == expected != search.score(X, times)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'events'"):
+        search.score(X, times, events=event)
+    search = BoundSearch(estimator, {}).fit(X, times, event=event)
+    expected = search.best_estimator_.score(X, times, event=event)
+    assert search.score(X, times, event=event) == expected
+
+
 @pytest.mark.parametrize("search", [True, False])
 def test_weights_are_routed_to_the_model_only(rng, search):
     X, y = rng.normal(size=(60, 1)), rng.normal(size=60)
