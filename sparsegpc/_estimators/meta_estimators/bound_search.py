@@ -39,7 +39,8 @@ class BoundSearch(DelegatingEstimator):
     param_grid : dict or list of dict
         Names of parameters, and lists of values, as for `sklearn.model_selection.ParameterGrid`.
         Put the simplest value first, see `tol`. Values that are steps of a pipeline return what
-        ``set_output`` of the pipeline has asked for.
+        ``set_output`` of the pipeline has asked for. The search has no ``set_output``: call that of
+        its attribute ``estimator`` before `fit`.
     n_screening_rows : int, default=1000
         Number of rows to which all candidates are fitted if there are more. They are evenly spaced
         in the order of y, so that they hold the classes in their proportions, and each class at

@@ -20,6 +20,12 @@ NUMBERS, TEXTS = (numbers.Number, np.bool_), (str, bytes)
 FEWEST_PER_LEVEL = 2
 # A column is reported if more than this share of the rows have such levels.
 MOST_RARE = 0.5
+# New levels are to be expected if more than this share of the rows of a fit have a level of their
+# own. Otherwise a column may be reported if all new rows have new levels, or more than half of at
+# least ENOUGH_ROWS.
+MOST_SINGLE, MOST_NEW, ENOUGH_ROWS = 0.05, 0.5, 10
+# Text for a missing number, in lower case.
+MISSING = ("", "nan", "na", "none", "<na>")
 
 
 def number_columns(X):
@@ -131,14 +137,24 @@ def _level(value):
 
 
 class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
-    """Convert columns of categories to text, with None for every missing value."""
+    """Convert columns of categories to text, with None for every missing value.
+
+    Attributes
+    ----------
+    levels_ : list of set
+        The levels of each column in the rows of `fit`; empty if a column has one only, or if new
+        levels are to be expected.
+    """
 
     def fit(self, X, y=None):
         """Warn of columns whose levels are mostly rare, as names and codes of rows are."""
         validate_data(self, X, skip_check_array=True)
+        self.levels_ = []
         for k, column in enumerate(levels(X).T):
             _, counts = np.unique(column.astype(str), return_counts=True)
             share = np.count_nonzero(counts < FEWEST_PER_LEVEL) / len(column)
+            is_complete = len(counts) > 1 and share <= MOST_SINGLE
+            self.levels_.append(set(column) if is_complete else set())
             if len(counts) > 1 and share > MOST_RARE:
                 warn_user(
                     f"{share:.0%} of the rows have a value of {column_name(self, k)} that no other "
@@ -150,15 +166,49 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
         return self
 
     def transform(self, X):
-        """Return an array of text."""
+        """Return an array of text; warn of columns that seem to be spelled otherwise."""
         check_is_fitted(self)
-        return levels(validate_data(self, X, skip_check_array=True, reset=False))
+        X = levels(validate_data(self, X, skip_check_array=True, reset=False))
+        found = []
+        for k, (column, known) in enumerate(zip(X.T, self.levels_, strict=True)):
+            if pair := _spelled_otherwise(column, known):
+                found.append("{} ({!r}, where fit saw {!r})".format(column_name(self, k), *pair))
+        if found:
+            warn_user(
+                f"most of these rows have values that no row of fit had in {', '.join(found[:3])}: "
+                "they count as a new level; if it was spelled otherwise in fit (spaces, capitals, "
+                "numbers for booleans), spell it as there",
+                UserWarning,
+            )
+        return X
+
+
+def _spelled_otherwise(column, known):
+    """Return a new and a known level if levels of a column seem to be spelled otherwise, else None.
+
+    This is so if nearly all rows have new levels, unless these are a single one that reads like no
+    other: predictions may be for a new shop.
+    """
+    new = [level for level in column if level not in known] if known else []
+    most = MOST_NEW * len(column) if len(column) >= ENOUGH_ROWS else len(column) - 1
+    if not new or len(new) <= most:
+        return None
+    distinct, like = list(dict.fromkeys(new)), {_plain(level): level for level in known}
+    alike = [(level, like[_plain(level)]) for level in distinct if _plain(level) in like]
+    others = [(distinct[0], min(known - {None}))] if len(distinct) > 1 else []
+    return next(iter(alike + others), None)
+
+
+def _plain(level):
+    """Return the text of a level without differences of spaces and capitals."""
+    return str(level).strip().lower()
 
 
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Convert columns of numbers and booleans to floats, with nan for every missing value.
 
-    Text counts as missing: new rows may have it where those of `fit` have numbers only.
+    New rows may have text where those of `fit` have numbers only. It is read as a number; what is
+    none counts as missing.
 
     Attributes
     ----------
@@ -172,10 +222,22 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         return self
 
     def transform(self, X):
-        """Return the floats; warn of columns that lack values in these rows only."""
+        """Return the floats; warn of text, and of columns that lack values in these rows only."""
         check_is_fitted(self)
         values = self._floats(X, reset=False)
-        new = np.flatnonzero(np.isnan(values).any(axis=0) & ~self.has_missing_)
+        is_missing = np.isnan(values)
+        odd = _no_numbers(X, is_missing)
+        if odd:
+            examples = ", ".join(
+                f"{column_name(self, column)} ({value!r})" for column, value in [*odd.items()][:3]
+            )
+            warn_user(
+                f"values that are no numbers count as missing in {examples}, where fit had "
+                "numbers: convert them to numbers",
+                UserWarning,
+            )
+        is_new = is_missing.any(axis=0) & ~self.has_missing_
+        new = [column for column in np.flatnonzero(is_new) if column not in odd]
         if len(new):
             names = ", ".join(column_name(self, column) for column in new[:3])
             warn_user(
@@ -188,15 +250,39 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
 
     def _floats(self, X, reset):
         X = validate_data(self, X, skip_check_array=True, reset=reset)
-        dtypes = X.dtypes if hasattr(X, "columns") else [X.dtype]
-        if any(_kind(dtype) != "numbers" for dtype in dtypes):
+        if not _are_numbers(X):
             X = np.vectorize(_as_float, otypes=[np.float64])(np.array(X, dtype=object))
         return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
 
 
+def _are_numbers(X):
+    """Return whether all columns of a table have dtypes of numbers."""
+    dtypes = X.dtypes if hasattr(X, "columns") else [X.dtype]
+    return all(_kind(dtype) == "numbers" for dtype in dtypes)
+
+
 def _as_float(value):
-    """Return an object as a float, nan for one that is missing or not a number, such as text."""
-    return float(value) if isinstance(value, NUMBERS) else np.nan
+    """Return an object as a float, nan for one that is missing or neither a number nor its text."""
+    if isinstance(value, NUMBERS):
+        return float(value)
+    try:
+        # Python reads 1_000 as a number.
+        return float(value) if isinstance(value, TEXTS) and "_" not in str(value) else np.nan
+    except ValueError:
+        return np.nan
+
+
+def _no_numbers(X, is_nan):
+    """Return a dict of the columns with values that are no numbers, and the first such value.
+
+    `is_nan` (N, D) tells which values of a table did not become numbers.
+    """
+    if _are_numbers(X) or not is_nan.any():
+        return {}
+    odd, values = is_nan & ~_are_missing(X), np.array(X, dtype=object)
+    for place in np.argwhere(odd):
+        odd[tuple(place)] = _plain(values[tuple(place)]) not in MISSING
+    return {int(k): values[odd[:, k], k][0] for k in np.flatnonzero(odd.any(axis=0))}
 
 
 class VaryingColumns(SelectorMixin, Estimator):

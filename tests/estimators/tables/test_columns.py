@@ -195,25 +195,70 @@ def test_numbers_become_floats():
     )
 
 
-def test_text_among_numbers_counts_as_missing_whatever_its_dtype():
+def test_text_among_numbers_is_read_or_counts_as_missing_whatever_its_dtype():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     for numbers in ([1.0, 2.0], [True, False], [1, 2]):
         known = np.array(numbers, dtype=float)
         fitted = Numbers().fit(pandas.DataFrame({"a": known, "b": numbers}))
         for dtype in (object, "str", "string", "category"):
-            new = pandas.DataFrame({"a": known, "b": pandas.Series(["a", "1"], dtype=dtype)})
+            new = pandas.DataFrame({"a": known, "b": pandas.Series(["a", " 1.5"], dtype=dtype)})
             before = new.copy()
-            with pytest.warns(UserWarning, match="numbers are missing in column 'b'"):
+            with pytest.warns(UserWarning, match=r"in column 'b' \('a'\), where fit had") as caught:
                 found = fitted.transform(new)
-            np.testing.assert_array_equal(found, np.column_stack([known, [np.nan, np.nan]]))
+            assert len(caught) == 1
+            np.testing.assert_array_equal(found, np.column_stack([known, [np.nan, 1.5]]))
             pandas.testing.assert_frame_equal(new, before)
         fitted = Numbers().fit(polars.DataFrame({"a": known, "b": numbers}))
-        with pytest.warns(UserWarning, match="numbers are missing in column 'b'"):
+        with pytest.warns(UserWarning, match=r"no numbers count as missing in column 'b' \('a'\)"):
             found = fitted.transform(polars.DataFrame({"a": known, "b": ["a", None]}))
         np.testing.assert_array_equal(found, np.column_stack([known, [np.nan, np.nan]]))
     fitted = Numbers().fit(np.array([[1.0]], dtype=object))
-    with pytest.warns(UserWarning, match="numbers are missing in column 0"):
+    with pytest.warns(UserWarning, match=r"no numbers count as missing in column 0 \('a'\)"):
         assert np.isnan(fitted.transform(np.array([["a"]]))).all()
+
+
+def test_text_for_a_missing_number_is_missing_and_other_text_is_shown():
+    new = np.array([["2.31", "1e3", "7"], ["nan", "", "<NA>"]], dtype=object)
+    fitted = Numbers().fit(np.array([[1.0, 2.0, 3.0], [np.nan] * 3]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(fitted.transform(new), [[2.31, 1e3, 7.0], [np.nan] * 3])
+    new[0] = ["2,31", "1_000", datetime(2020, 1, 1)]
+    shown = r"column 0 \('2,31'\), column 1 \('1_000'\), column 2 \(datetime.*\), where fit"
+    with pytest.warns(UserWarning, match=shown):
+        assert np.isnan(fitted.transform(new)).all()
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.transform(np.array([["inf", "1", "1"]]))
+
+
+def test_levels_of_most_rows_that_are_spelled_otherwise_are_reported():
+    rows = np.column_stack([np.tile(["a", "b"], 20), np.repeat(["x", "y"], 20), ["one"] * 40])
+    fitted = Levels().fit(rows)
+    for values, n, is_reported in (
+        (["B "], 1, True),
+        (["B "] * 4, 9, False),
+        (["B "] * 9, 9, True),
+        (["B "] * 6, 11, True),
+        (["0", "1"], 2, True),
+        # A single level may well be new.
+        (["0"] * 9, 9, False),
+    ):
+        new = rows[:n].astype(object)
+        new[: len(values), 0] = values
+        new[:, 2] = "another"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            np.testing.assert_array_equal(fitted.transform(new), new)
+        assert len(caught) == is_reported
+        old = "b" if values[0] == "B " else "a"
+        shown = f"in column 0 ({values[0]!r}, where fit saw {old!r}):"
+        assert all(shown in str(warning.message) for warning in caught)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.transform(rows[:0])
+        # Where a tenth of the rows have a level of their own, so may new rows.
+        several = np.r_[np.arange(4), np.repeat([5, 6], 18)].astype(str)[:, None]
+        Levels().fit(several).transform([["7"], ["8"]])
 
 
 def test_numbers_are_checked():
