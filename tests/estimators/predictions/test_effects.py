@@ -165,6 +165,7 @@ def test_effects_of_a_class_without_them_are_zero(data):
         model.effects(X)
 
 
+@pytest.mark.filterwarnings("ignore:the learned model is poor")
 @pytest.mark.parametrize("cls", [StochasticSparseGPClassifier, StochasticSparseGPRegressor])
 def test_effects_of_models_from_minibatches(cls, data):
     X, y = data
