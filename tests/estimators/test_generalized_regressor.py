@@ -493,7 +493,11 @@ Y = np.array([1.5, 2.0, 3.0])
             r"event must be 1, 0 or -1.*got 0\.5 in row 1: give 1 if",
         ),
         ("weibull", {"event": [1, -1, 1]}, "event must be 1 or 0.*got -1 in row 1: set likelihood"),
-        ("log-normal", {"event": [-1, 0, -1]}, "event must be 1 in some.*got -1 or 0 in all of them"),
+        (
+            "log-normal",
+            {"event": [-1, 0, -1]},
+            "event must be 1 in some.*got -1 or 0 in all of them",
+        ),
         ("weibull", {"event": [0, 0, 0]}, "event must be 1 in some row.*got 0 in all of them"),
         (
             "weibull",

@@ -12,6 +12,7 @@ from sparsegpc._estimators.input.settings import row_options
 from sparsegpc._estimators.input.validation import validated_rows
 from sparsegpc._estimators.kernels.kernel_trees import ADDITIVE, effect_summands
 from sparsegpc._estimators.predictions.effect_shares import shares_of_models
+from sparsegpc._estimators.predictions.mixtures import mixture_moments
 from sparsegpc.kernels import MainEffects, OrthogonalAdditive
 
 # An average over more rows than this becomes one over this many quantiles of the column.
@@ -103,12 +104,13 @@ class ColumnEffects:
             Posterior mean, in units of y for regressors, else in those of f. Several outputs, and
             classes with a function each, have an array.
         std : float or ndarray of the shape of `mean`
-            Posterior standard deviation, at the learned hyperparameters: they are not averaged,
-            unlike predictions from few rows (`hyperparameters`).
+            Posterior standard deviation. Like predictions, both are averaged over hyperparameters
+            if these were drawn.
 
         Notes
         -----
-        With n rows in all, the cost is O(n^2 D + n M D) for M points and D columns.
+        With n rows in all, the cost is O(n^2 D + n M D) for M points and D columns, for each draw
+        of the hyperparameters.
 
         Examples
         --------
@@ -124,12 +126,15 @@ class ColumnEffects:
         0.50 +- 0.03
         """
         X, reference = self._check_rows(X)[:], self._check_rows(reference)[:]
+        weights, means, variances = [], [], []
         with single_threaded_blas():
-            moments = [
-                model._posterior.difference_moments(X, reference)
-                for model in self._fitted_estimators
-            ]
-        mean, variance = (np.concatenate(part) for part in zip(*moments, strict=True))
+            for component in self._components:
+                parts = [part.difference_moments(X, reference) for part in component.posteriors]
+                mean, variance = map(np.concatenate, zip(*parts, strict=True))
+                weights.append(component.weight)
+                means.append(mean)
+                variances.append(variance)
+        mean, variance = mixture_moments(weights, means, variances)
         mean, std = self._effect_scale * mean, self._effect_scale * np.sqrt(variance)
         return (mean, std) if len(mean) > 1 else (float(mean[0]), float(std[0]))
 

@@ -263,3 +263,17 @@ def test_many_rows_are_taken_in_parts():
     repeated = np.repeat(rows, 2, axis=0), np.repeat(reference, 3, axis=0)
     found = model.average_difference(rows, reference)
     assert model.average_difference(*repeated) == pytest.approx(found, rel=1e-8)
+
+
+def test_differences_are_averaged_over_hyperparameters_as_predictions_are(data):
+    X, y = data
+    model = SparseGPRegressor(kernel="rbf", main_effects=False, max_iter=20).fit(X, y)
+    assert len(model.hyperparameter_weights_) > 1
+    mean, std = model.average_difference(X[:5], X[5:9])
+    f = model.predict(X)
+    assert mean == pytest.approx(f[:5].mean() - f[5:9].mean(), rel=1e-9)
+    each = [part.posteriors[0].difference_moments(X[:5], X[5:9]) for part in model._components]
+    within = model.hyperparameter_weights_ @ [variance[0] for _, variance in each]
+    between = model.hyperparameter_weights_ @ [(part[0] - mean) ** 2 for part, _ in each]
+    assert between > 0.0
+    assert std == pytest.approx(np.sqrt(within + between), rel=1e-9)
