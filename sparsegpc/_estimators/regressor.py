@@ -16,6 +16,7 @@ from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.data_warnings import (
+    event_warnings,
     outlier_warnings,
     repetition_warnings,
     skewness_warnings,
@@ -201,8 +202,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             If one column hides the others, with a common length scale; if the limits of the kernel
             keep f far below the scale of the targets, or outputs of different scales share a
             kernel; if positive targets are skewed; if more than 30 % of the targets are equal, with
-            Student-t noise; if the residuals look like those of outliers, with the same noise at
-            all rows; if rows that repeat others hid the noise and were counted once; or if the
+            Student-t noise; if `event` looks miscoded; if the residuals look like those of
+            outliers, with the same noise at all rows; if rows that repeat others hid the noise and
+            were counted once; or if the
             weights are not whole numbers and add up to far less or more than the effective number
             of rows.
         """
@@ -286,7 +288,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         learned = self._rows_as_learned(rows)
         if rows.event is not None:
             # The limits are not distributed like observed targets.
-            return found
+            outputs = zip(rows.y, rows.event, strict=True)
+            return found + [each for y, event in outputs for each in event_warnings(y, event)]
         has_outliers = self._noise is not None and self._noise.df is not None
         if has_outliers:
             found += repetition_warnings(learned.y, learned.weight)

@@ -25,6 +25,10 @@ SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
 # repeat others, a column takes different values at the fraction VARIED of the others, and places
 # that occur several times have unequal targets at most DISAGREEING times as often as by chance.
 COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
+# Runs of an experiment with few levels repeat each other. A column must take so many values.
+FEWEST_VALUES = 10
+# Events look miscoded if at least so many observed targets are all equal.
+FEWEST_OBSERVED = 3
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
 # If the sum of the weights, relative to the effective number of rows, is between these numbers,
@@ -103,7 +107,8 @@ def copied_records_warnings(rows):
     is_new = np.append(True, (merged.X[1:] != merged.X[:-1]).any(axis=1))
     place = np.cumsum(is_new) - 1
     n_rows_there, n_targets_there = np.bincount(place, merged.weight), np.bincount(place)
-    is_varied = any(len(np.unique(x)) >= VARIED * len(n_rows_there) for x in merged.X.T)
+    most = max(len(np.unique(x)) for x in merged.X.T)
+    is_varied = most >= max(VARIED * len(n_rows_there), FEWEST_VALUES)
     has_several = n_rows_there > 1.0
     disagreeing = (n_targets_there[has_several] > 1).mean()
     by_chance = _share_of_unequal_targets(rows.y, n_rows_there[has_several])
@@ -115,6 +120,31 @@ def copied_records_warnings(rows):
         "fitting: otherwise probabilities and error bars are too certain"
     )
     return [FitWarning(UserWarning, text)]
+
+
+def event_warnings(y, event):
+    """Return a list with a `FitWarning` if events of targets (N,) look as if they were miscoded.
+
+    `event` (N,) is 1 where a target was observed, 0 at lower limits and -1 at upper ones.
+    """
+    observed, lower, upper = (y[event == value] for value in (1.0, 0.0, -1.0))
+    text = ""
+    if len(observed) >= FEWEST_OBSERVED and len(np.unique(observed)) == 1:
+        text = (
+            "all targets that were observed (event 1) are equal, as limits are: give event 1 where "
+            "the number is known, and 0 or -1 where it is only a limit"
+        )
+    elif len(lower) and lower.max() <= observed.min():
+        text = (
+            "no target was observed below a lower limit (event 0), so these say nothing: if they "
+            "are upper limits, give -1"
+        )
+    elif len(upper) and upper.min() >= observed.max():
+        text = (
+            "no target was observed above an upper limit (event -1), so these say nothing: if they "
+            "are lower limits, give 0"
+        )
+    return [FitWarning(UserWarning, text)] if text else []
 
 
 def _share_of_unequal_targets(y, sizes):

@@ -188,6 +188,23 @@ class DelegatingEstimator(MetaEstimatorMixin, Estimator):
         """
         return self._of_last_step("predict_proba_interval", X, coverage, **params)
 
+    @available_if(_estimator_has("average_difference"))
+    def average_difference(self, X, reference):
+        """Return the posterior of the average of f over rows, minus its average over other rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        reference : array-like of shape (n_reference, n_features)
+
+        Returns
+        -------
+        mean, std : float or ndarray, as of the fitted estimator
+        """
+        check_is_fitted(self)
+        rows = (_rows_of_last_step(self._predictor, each) for each in (X, reference))
+        return last_step(self._predictor).average_difference(*rows)
+
     @available_if(_estimator_has("survival_function"))
     def survival_function(self, X, times):
         """Return the probabilities that durations exceed given times, by the fitted estimator.

@@ -91,7 +91,8 @@ class ColumnEffects:
         For example, the average effect of a treatment, if the rows of X are those of `reference`
         with another treatment; or a point of the partial dependence on a column, if all rows of X
         have the same value there. The errors of f at the rows are correlated, which the standard
-        deviation takes into account. The kernel need not be additive.
+        deviation takes into account. The kernel need not be additive. A column that did not vary in
+        the rows of `fit` has no effect here, as nothing is known of it.
 
         Parameters
         ----------

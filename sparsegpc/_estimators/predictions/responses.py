@@ -322,8 +322,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         Returns
         -------
         low, high : ndarray of shape (n_samples, n_times) or (n_samples,)
-            As of `survival_function`. The parameter of the likelihood is taken as known unless
-            predictions are averaged over hyperparameters.
+            As of `survival_function`. The parameter of the likelihood is taken as known, and with
+            few events the intervals are too narrow, unless ``hyperparameters="average"``.
 
         Raises
         ------

@@ -144,17 +144,20 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
     levels_ : list of set
         The levels of each column in the rows of `fit`; empty if a column has one only, or if new
         levels are to be expected.
+    single_ : list of set
+        The level of each column that has one only in the rows of `fit`, else an empty set.
     """
 
     def fit(self, X, y=None):
         """Warn of columns whose levels are mostly rare, as names and codes of rows are."""
         validate_data(self, X, skip_check_array=True)
-        self.levels_ = []
+        self.levels_, self.single_ = [], []
         for k, column in enumerate(levels(X).T):
             _, counts = np.unique(column.astype(str), return_counts=True)
             share = np.count_nonzero(counts < FEWEST_PER_LEVEL) / len(column)
             is_complete = len(counts) > 1 and share <= MOST_SINGLE
             self.levels_.append(set(column) if is_complete else set())
+            self.single_.append(set(column) - {None} if len(counts) == 1 else set())
             if len(counts) > 1 and share > MOST_RARE:
                 warn_user(
                     f"{share:.0%} of the rows have a value of {column_name(self, k)} that no other "
@@ -169,6 +172,9 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
         """Return an array of text; warn of columns that seem to be spelled otherwise."""
         check_is_fitted(self)
         X = levels(validate_data(self, X, skip_check_array=True, reset=False))
+        pairs = enumerate(zip(X.T, self.single_, strict=True))
+        others = [k for k, (column, known) in pairs if known and set(column) - known]
+        _warn_of_other_values(self, others)
         found = []
         for k, (column, known) in enumerate(zip(X.T, self.levels_, strict=True)):
             if pair := _spelled_otherwise(column, known):
@@ -181,6 +187,17 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
                 UserWarning,
             )
         return X
+
+
+def _warn_of_other_values(transformer, columns):
+    """Warn of columns, by number, that had one value in all rows of `fit` and now have others."""
+    if columns:
+        names = ", ".join(column_name(transformer, k) for k in columns[:3])
+        warn_user(
+            f"all rows of fit had the same value in {names}, and these rows have others: what they "
+            "change is not known, so predictions ignore it, and are as certain as before",
+            UserWarning,
+        )
 
 
 def _spelled_otherwise(column, known):
@@ -214,11 +231,17 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
     ----------
     has_missing_ : ndarray of bool of shape (n_features,)
         Which columns lack a value in a row of `fit`.
+    single_ : ndarray of shape (n_features,)
+        The value of each column that has one only in the rows of `fit`, nan for others.
     """
 
     def fit(self, X, y=None):
-        """Learn which columns have missing values."""
-        self.has_missing_ = np.isnan(self._floats(X, reset=True)).any(axis=0)
+        """Learn which columns have missing values, and which have a single value."""
+        values = self._floats(X, reset=True)
+        self.has_missing_ = np.isnan(values).any(axis=0)
+        # A missing value differs from all, itself included.
+        is_single = (values == values[:1]).all(axis=0)
+        self.single_ = np.where(is_single, values[0], np.nan)
         return self
 
     def transform(self, X):
@@ -226,6 +249,9 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         check_is_fitted(self)
         values = self._floats(X, reset=False)
         is_missing = np.isnan(values)
+        is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9)
+        is_other &= ~np.isnan(self.single_)
+        _warn_of_other_values(self, list(np.flatnonzero(is_other.any(axis=0))))
         odd = _no_numbers(X, is_missing)
         if odd:
             examples = ", ".join(

@@ -142,6 +142,16 @@ def test_rows_of_few_values_may_repeat():
     assert not any(REPEATED in text for text in texts)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_replicates_of_a_small_factorial_are_no_copies(seed):
+    rng = np.random.RandomState(seed)
+    X = np.tile([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (8, 1))
+    is_defect = rng.uniform(size=32) < 0.1
+    is_defect[:2] = [True, False]
+    texts = texts_of(SparseGPClassifier(n_inducing=4), X, is_defect)
+    assert not any(REPEATED in text for text in texts)
+
+
 def test_rows_measured_twice_with_different_labels_are_no_copies():
     X, y = labels()
     other = np.random.RandomState(2).permutation(y)

@@ -322,6 +322,24 @@ def test_known_noise_beside_events_is_refused():
         SparseGPRegressor().fit(X, y, noise_variance=0.1, event=event)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda event: np.where(event == 1, 0, 1), "all targets that were observed"),
+        (lambda event: np.where(event == -1, 0, event), "no target was observed below a lower"),
+        (lambda event: np.where(event == 0, -1, event), "no target was observed above an upper"),
+    ],
+)
+def test_events_that_look_miscoded_are_reported(given, message):
+    X, y, event, _ = clipped(low=LOW if "below" in message else -np.inf)
+    if "above" not in message and "all" not in message:
+        X, y, event = (part[event != 0] for part in (X, y, event))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model_of(max_iter=5).fit(X, y, event=given(event))
+    assert [str(each.message) for each in caught if message in str(each.message)]
+
+
 @quiet
 @pytest.mark.parametrize("n_observed", [1, 2, 5])
 def test_few_observed_targets(n_observed):
@@ -345,6 +363,7 @@ def test_one_observed_target_of_a_thousand(seed):
     assert (model.predict(X) < 1.5).all()
 
 
+@pytest.mark.filterwarnings("ignore:no target was observed below a lower limit")
 @pytest.mark.parametrize("limit", [-1e2, -1e9])
 def test_limits_that_say_nothing_do_not_matter(limit):
     X, number, *_ = clipped(100, -np.inf, np.inf)

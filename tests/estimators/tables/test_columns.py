@@ -249,6 +249,8 @@ def test_levels_of_most_rows_that_are_spelled_otherwise_are_reported():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             np.testing.assert_array_equal(fitted.transform(new), new)
+        other, *caught = caught
+        assert "all rows of fit had the same value in column 2" in str(other.message)
         assert len(caught) == is_reported
         old = "b" if values[0] == "B " else "a"
         shown = f"in column 0 ({values[0]!r}, where fit saw {old!r}):"

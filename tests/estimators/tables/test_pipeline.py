@@ -77,6 +77,7 @@ def test_levels_are_columns_and_missing_is_one_of_them():
     assert_array_equal(new[:, 4], [0.0, 1.0])
 
 
+@pytest.mark.filterwarnings("ignore:all rows of fit had the same value in column 0")
 def test_without_a_rare_level_a_new_one_is_between_all():
     X = np.array([["c"] * 11, ["a"] * 6 + ["b"] * 5], dtype=object).T
     new = as_numbers(X, np.arange(11.0), np.array([["c", "new"], ["new", "a"]], dtype=object))
@@ -380,3 +381,15 @@ def test_columns_of_the_same_name_are_named(search):
     model.fit(frame, y)
     with pytest.raises(ValueError, match=match):
         model.predict(twice)
+
+
+def test_other_values_of_a_column_that_did_not_vary_are_reported():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"speed": 20.0, "supplier": "A", "x": np.arange(12.0)})
+    model = tabular_pipeline("regressor", search=False).fit(X, np.sin(X["x"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(X.iloc[:3])
+    for column, value in (("speed", 25.0), ("supplier", "B")):
+        with pytest.warns(UserWarning, match=f"same value in column '{column}', and these rows"):
+            model.predict(X.assign(**{column: value}))
