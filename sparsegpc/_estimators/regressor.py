@@ -204,9 +204,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             kernel; if positive targets are skewed; if more than 30 % of the targets are equal, with
             Student-t noise; if `event` looks miscoded; if the residuals look like those of
             outliers, with the same noise at all rows; if rows that repeat others hid the noise and
-            were counted once; or if the
-            weights are not whole numbers and add up to far less or more than the effective number
-            of rows.
+            were counted once; or if the weights are not whole numbers and add up to far less or
+            more than the effective number of rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance, event)
 
@@ -235,7 +234,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 "leave event out"
             )
         for k, output in enumerate(targets.event):
-            refuse_no_event(output, "" if self._one_output else f" of output {k}")
+            refuse_no_event(output, self._of_output(k))
 
     def _set_units(self, targets):
         """Set the centre and the scale of `Targets`."""
@@ -288,8 +287,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         learned = self._rows_as_learned(rows)
         if rows.event is not None:
             # The limits are not distributed like observed targets.
-            outputs = zip(rows.y, rows.event, strict=True)
-            return found + [each for y, event in outputs for each in event_warnings(y, event)]
+            for k, (y, event) in enumerate(zip(rows.y, rows.event, strict=True)):
+                found += event_warnings(y, event, self._of_output(k))
+            return found
         has_outliers = self._noise is not None and self._noise.df is not None
         if has_outliers:
             found += repetition_warnings(learned.y, learned.weight)
@@ -312,6 +312,10 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         if noise is not None and noise.df is not None:
             self.noise_df_ = self._by_output(noise.df)
             self.noise_scale_ = self._by_output(noise.scale * self._y_scale)
+
+    def _of_output(self, k):
+        """Return words that name an output in messages, if there are several."""
+        return "" if self._one_output else f" of output {k}"
 
     def _by_output(self, values):
         """Return numbers of each output as an attribute: a float for a y of one dimension."""

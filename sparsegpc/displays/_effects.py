@@ -1,5 +1,6 @@
 """Plot of how f changes with single columns on average, with bands."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -235,13 +236,13 @@ def _columns(features, fitted, table):
 def _effects(fitted, table, column, grid, n_rows):
     """Return means and standard deviations of the effects of a column, (n_values, K) each."""
     rows = table.spread_rows(column, n_rows)
-    reference = fitted.transform(rows)
-    moments = [
-        fitted.estimator.average_difference(
-            fitted.transform(table.with_value(rows, column, value)), reference
-        )
-        for value in grid
-    ]
+    reference, moments = fitted.transform(rows), []
+    with warnings.catch_warnings():
+        # The effect of zero is in the picture.
+        warnings.filterwarnings("ignore", message="all rows of fit had the same value")
+        for value in grid:
+            changed = fitted.transform(table.with_value(rows, column, value))
+            moments.append(fitted.estimator.average_difference(changed, reference))
     return tuple(np.reshape(part, (len(grid), -1)) for part in zip(*moments, strict=True))
 
 

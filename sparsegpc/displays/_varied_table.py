@@ -85,7 +85,9 @@ class VariedTable:
         if (values != np.round(values)).any():
             return grid
         # Whole numbers may be codes, of which an encoder knows those of the table.
-        return np.unique(values[np.abs(values - grid[:, None]).argmin(axis=1)])
+        after = np.searchsorted(values, grid).clip(1, len(values) - 1)
+        is_after = values[after] - grid < grid - values[after - 1]
+        return np.unique(values[np.where(is_after, after, after - 1)])
 
     def spread_rows(self, column, n_rows):
         """Return at most `n_rows` rows, in which each value of a column is about as frequent."""

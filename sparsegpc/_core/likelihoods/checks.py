@@ -10,6 +10,8 @@ from sparsegpc._core.numerics.floats import EPSILON
 
 # A negative precision that is smaller than this fraction of the largest one is a rounding error.
 ROUNDING = 1e-6
+# So is one that is smaller than this, whatever the others are.
+SMALLEST = 1e-14
 # Expectations are checked at no more rows than this.
 MOST_ROWS = 10_000
 # Slopes are compared with differences over this fraction of the width of a row's site. An error of
@@ -57,8 +59,10 @@ def initial_states(likelihood, y, weight):
         refuse_negative(likelihood, state.precision)
     if _is_finite(expected):
         refuse_negative(likelihood, expected.precision)
-        width = np.sqrt(weight.sum() / np.sum([state.precision for state in states]))
-        _check_slope(*few, constants, expected, width)
+        total = np.sum([state.precision for state in states])
+        width = np.sqrt(weight.sum() / total) if total > 0.0 else 1.0
+        for k in range(K):
+            _check_slope(*few, constants, expected, width, k)
     return [state._replace(precision=np.maximum(state.precision, 0.0)) for state in states]
 
 
@@ -72,7 +76,7 @@ def _best_constants(states):
 def refuse_negative(likelihood, precision):
     """Raise ValueError if precisions, an array of any shape, are negative beyond rounding."""
     least = precision.min()
-    if least < -ROUNDING * precision.max():
+    if least < -ROUNDING * precision.max() - SMALLEST:
         raise ValueError(
             f"likelihood {likelihood!r}: a precision is {least:.3g}, but precisions, minus twice "
             "the derivative of the value in the variance of f, must not be negative, which holds "
@@ -99,12 +103,12 @@ def _checked_expectation(likelihood, y, weight, constants):
     return expected
 
 
-def _check_slope(likelihood, y, weight, constants, expected, width):
+def _check_slope(likelihood, y, weight, constants, expected, width, function):
     """Raise ValueError if slopes are clearly not the derivatives of the values.
 
-    They are those for a common change of all functions. `width` is that of the site of a row.
+    They are those in the mean of one `function`. `width` is that of the site of a row.
     """
-    slope = expected.slope.sum(axis=0)
+    slope, move = expected.slope[function], np.eye(len(constants))[function]
     # At the maximum of all rows the slopes vanish, so those at one width from it count as well.
     usual = max(np.abs(slope).max(), width * np.abs(expected.precision).max())
     rounding = 100.0 * EPSILON * np.abs(expected.value).max()
@@ -112,7 +116,8 @@ def _check_slope(likelihood, y, weight, constants, expected, width):
     for step in DIFFERENCE * np.array([width, min(width, 1.0)]):
         with np.errstate(all="ignore"):
             above, below = (
-                likelihood._expect_constants(constants + h, y, weight).value for h in (step, -step)
+                likelihood._expect_constants(constants + h * move, y, weight).value
+                for h in (step, -step)
             )
             difference = (above - below) / (2.0 * step)
         error = np.abs(slope - difference)

@@ -48,8 +48,8 @@ def weight_warnings(sample_weight, labels=None, scaled="them"):
     weights that the remedy multiplies.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
-    if labels is not None and len(weight) > 1:
-        labels = np.asarray(labels).ravel()
+    labels = np.ravel(labels)
+    if labels.size == len(weight) > 1:
         text = _describe_balancing(labels[weight > 0.0], weight[weight > 0.0])
         if text:
             return [FitWarning(UserWarning, text)]
@@ -67,6 +67,8 @@ def weight_warnings(sample_weight, labels=None, scaled="them"):
 
 def _describe_balancing(labels, weight):
     """Describe weights (N,) that depend on the class only, or return an empty string."""
+    if weight.max() < UNEQUAL * weight.min():
+        return ""
     classes, firsts, codes, counts = np.unique(
         labels, return_index=True, return_inverse=True, return_counts=True
     )
@@ -80,7 +82,7 @@ def _describe_balancing(labels, weight):
         f"only ({of_class[first]:.3g} in class {classes[first]}, {of_class[last]:.3g} in class "
         f"{classes[last]}), so probabilities and their intervals will be wrong: to balance "
         "classes, leave it out and set class_weight, which multiplies predicted probabilities and "
-        "learns from the rows as they are"
+        "learns from the rows as they are; if they are counts, there is nothing to do"
     )
 
 
@@ -107,8 +109,8 @@ def copied_records_warnings(rows):
     is_new = np.append(True, (merged.X[1:] != merged.X[:-1]).any(axis=1))
     place = np.cumsum(is_new) - 1
     n_rows_there, n_targets_there = np.bincount(place, merged.weight), np.bincount(place)
-    most = max(len(np.unique(x)) for x in merged.X.T)
-    is_varied = most >= max(VARIED * len(n_rows_there), FEWEST_VALUES)
+    least = max(VARIED * len(n_rows_there), FEWEST_VALUES)
+    is_varied = any(len(np.unique(x)) >= least for x in merged.X.T)
     has_several = n_rows_there > 1.0
     disagreeing = (n_targets_there[has_several] > 1).mean()
     by_chance = _share_of_unequal_targets(rows.y, n_rows_there[has_several])
@@ -122,27 +124,30 @@ def copied_records_warnings(rows):
     return [FitWarning(UserWarning, text)]
 
 
-def event_warnings(y, event):
+def event_warnings(y, event, of_output=""):
     """Return a list with a `FitWarning` if events of targets (N,) look as if they were miscoded.
 
     `event` (N,) is 1 where a target was observed, 0 at lower limits and -1 at upper ones.
+    `of_output` names the output if there are several.
     """
     observed, lower, upper = (y[event == value] for value in (1.0, 0.0, -1.0))
     text = ""
-    if len(observed) >= FEWEST_OBSERVED and len(np.unique(observed)) == 1:
+    if len(observed) < FEWEST_OBSERVED or len(observed) == len(y):
+        return []
+    if len(np.unique(observed)) == 1:
         text = (
-            "all targets that were observed (event 1) are equal, as limits are: give event 1 where "
-            "the number is known, and 0 or -1 where it is only a limit"
+            f"all targets{of_output} that were observed (event 1) are equal, as limits are: give "
+            "event 1 where the number is known, and 0 or -1 where it is only a limit"
         )
     elif len(lower) and lower.max() <= observed.min():
         text = (
-            "no target was observed below a lower limit (event 0), so these say nothing: if they "
-            "are upper limits, give -1"
+            f"no target{of_output} was observed below a lower limit (event 0), so these look like "
+            "upper limits: if they are, give -1"
         )
     elif len(upper) and upper.min() >= observed.max():
         text = (
-            "no target was observed above an upper limit (event -1), so these say nothing: if they "
-            "are lower limits, give 0"
+            f"no target{of_output} was observed above an upper limit (event -1), so these look "
+            "like lower limits: if they are, give 0"
         )
     return [FitWarning(UserWarning, text)] if text else []
 

@@ -133,21 +133,21 @@ def quantiles_of_increasing(weights, means, variances, functions, level):
 
     `means` and `variances` hold arrays (n,), and `functions` one function of arrays (..., n) for
     each Gaussian. With a single one it is the function of a quantile. Otherwise each Gaussian is
-    represented by values of equal probability, `NODES_IN_ALL` together. The error in probability is
-    about their inverse.
+    represented by values of equal probability, `NODES_IN_ALL` together.
     """
-    n = len(functions)
-    if n == 1:
+    if len(functions) == 1:
         return functions[0](means[0] + ndtri(level) * np.sqrt(variances[0]))
-    n_nodes = -(-NODES_IN_ALL // n)
+    weights = np.asarray(weights)
+    counts = np.maximum(np.ceil(NODES_IN_ALL * weights), 1.0).astype(int)
+    # The values of each Gaussian lie between those of the others, which may be nearly the same.
+    shifts = (np.arange(len(weights)) + 0.5) / len(weights)
     values = []
-    for k, (mean, variance, function) in enumerate(zip(means, variances, functions, strict=True)):
-        # Between those of the others, as the Gaussians may be nearly the same.
-        z = ndtri((np.arange(n_nodes) + (k + 0.5) / n) / n_nodes)[:, None]
-        values.append(function(mean + z * np.sqrt(variance)))
+    for k, function in enumerate(functions):
+        z = ndtri((np.arange(counts[k]) + shifts[k]) / counts[k])[:, None]
+        values.append(function(means[k] + z * np.sqrt(variances[k])))
     values = np.concatenate(values)
     order = np.argsort(values, axis=0)
-    below = np.cumsum(np.repeat(weights, n_nodes)[order] / n_nodes, axis=0)
+    below = np.cumsum(np.repeat(weights / counts, counts)[order], axis=0)
     first = np.minimum((below < level).sum(axis=0), len(values) - 1)
     return np.take_along_axis(values, np.take_along_axis(order, first[None], axis=0), axis=0)[0]
 

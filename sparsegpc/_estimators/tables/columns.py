@@ -173,7 +173,7 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
         check_is_fitted(self)
         X = levels(validate_data(self, X, skip_check_array=True, reset=False))
         pairs = enumerate(zip(X.T, self.single_, strict=True))
-        others = [k for k, (column, known) in pairs if known and set(column) - known]
+        others = [k for k, (column, known) in pairs if known and set(column) - known - {None}]
         _warn_of_other_values(self, others)
         found = []
         for k, (column, known) in enumerate(zip(X.T, self.levels_, strict=True)):
@@ -203,22 +203,22 @@ def _warn_of_other_values(transformer, columns):
 def _spelled_otherwise(column, known):
     """Return a new and a known level if levels of a column seem to be spelled otherwise, else None.
 
-    This is so if nearly all rows have new levels, unless these are a single one that reads like no
-    other: predictions may be for a new shop.
+    This is so if all rows have new levels, or more than half of many, and one of these reads like a
+    known one. Others may well be new shops.
     """
     new = [level for level in column if level not in known] if known else []
     most = MOST_NEW * len(column) if len(column) >= ENOUGH_ROWS else len(column) - 1
     if not new or len(new) <= most:
         return None
-    distinct, like = list(dict.fromkeys(new)), {_plain(level): level for level in known}
-    alike = [(level, like[_plain(level)]) for level in distinct if _plain(level) in like]
-    others = [(distinct[0], min(known - {None}))] if len(distinct) > 1 else []
-    return next(iter(alike + others), None)
+    like = {_plain(level): level for level in known}
+    alike = ((level, like[_plain(level)]) for level in new if _plain(level) in like)
+    return next(alike, None)
 
 
 def _plain(level):
-    """Return the text of a level without differences of spaces and capitals."""
-    return str(level).strip().lower()
+    """Return the text of a level without spaces and capitals, and truth values as numbers."""
+    text = str(level).strip().lower()
+    return {"true": "1", "false": "0"}.get(text, text)
 
 
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
@@ -249,7 +249,7 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         check_is_fitted(self)
         values = self._floats(X, reset=False)
         is_missing = np.isnan(values)
-        is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9)
+        is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9, atol=0.0)
         is_other &= ~np.isnan(self.single_)
         _warn_of_other_values(self, list(np.flatnonzero(is_other.any(axis=0))))
         odd = _no_numbers(X, is_missing)

@@ -8,6 +8,8 @@ from numpy.testing import assert_array_equal
 
 from sparsegpc._core.likelihoods.base import Likelihood, Sites, SiteState
 from sparsegpc._core.likelihoods.checks import MOST_ROWS, initial_states, refuse_negative
+from sparsegpc._core.likelihoods.multiclass import Softmax
+from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.likelihoods.own_counts import OwnPoisson
 
 N = 7
@@ -154,3 +156,26 @@ def test_only_precisions_beyond_rounding_are_negative():
         precision[1, 2] = -1e-4 * scale
         with pytest.raises(ValueError, match="log-concave"):
             refuse_negative(OwnPoisson(), precision)
+
+
+def test_the_slope_of_each_of_several_functions_is_checked():
+    """Those of a softmax add up to zero, whatever their signs."""
+
+    class OwnSoftmax(Softmax):
+        sign = 1.0
+
+        def expect(self, *arguments):
+            found = super().expect(*arguments)
+            return found._replace(slope=self.sign * found.slope)
+
+        def initial_states(self, y, weight):
+            zeros = np.zeros(len(weight))
+            return [SiteState(0.2 * weight, zeros) for _ in range(self.n_functions)]
+
+    rows = merge_rows(np.arange(12.0)[:, None], np.ones(12))
+    likelihood = OwnSoftmax().for_classes(3)
+    (y,) = likelihood.targets(np.arange(12) % 3, np.ones(12), rows)
+    initial_states(likelihood, y, np.ones(12))
+    likelihood.sign = -1.0
+    with pytest.raises(ValueError, match="returned slope"):
+        initial_states(likelihood, y, np.ones(12))

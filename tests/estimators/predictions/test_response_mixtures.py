@@ -197,11 +197,15 @@ def test_intervals_of_survival_are_quantiles_over_draws_of_f_and_shapes(name):
     assert_allclose(np.mean(survival < high, axis=0), 0.995, atol=0.004)
 
 
-def test_quantiles_of_a_mixture_of_equal_parts_are_those_of_one():
+@pytest.mark.parametrize("largest", [1 / 16, 0.4])
+@pytest.mark.parametrize("place", [0, 15])
+def test_quantiles_of_a_mixture_of_equal_parts_are_those_of_one(largest, place):
     mean, variance = np.array([0.3, -1.0]), np.array([0.5, 2.0])
-    for level in (0.0005, 0.025, 0.5, 0.9995):
+    weights = np.full(16, (1.0 - largest) / 15)
+    weights[place] = largest
+    for level in (0.0005, 0.005, 0.025, 0.5, 0.9995):
         found = quantiles_of_increasing(
-            np.full(16, 1 / 16), [mean] * 16, [variance] * 16, [np.tanh] * 16, level
+            weights, [mean] * 16, [variance] * 16, [np.tanh] * 16, level
         )
         z = (np.arctanh(found) - mean) / np.sqrt(variance)
         assert_allclose(stats.norm.cdf(z), level, atol=2e-4)

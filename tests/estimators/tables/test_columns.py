@@ -239,8 +239,8 @@ def test_levels_of_most_rows_that_are_spelled_otherwise_are_reported():
         (["B "] * 4, 9, False),
         (["B "] * 9, 9, True),
         (["B "] * 6, 11, True),
-        (["0", "1"], 2, True),
-        # A single level may well be new.
+        # Others may well be new.
+        (["0", "1"], 2, False),
         (["0"] * 9, 9, False),
     ):
         new = rows[:n].astype(object)
