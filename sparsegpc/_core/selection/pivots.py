@@ -34,6 +34,9 @@ from numpy.linalg import LinAlgError
 from sparsegpc._core.selection.factor import Factor
 from sparsegpc._core.selection.rules import RULES
 
+# A negative precision that is smaller than this fraction of the largest one is a rounding error.
+ROUNDING = 1e-12
+
 
 def select(covariance, X, kdiag, precision, n_points, *, rule, inputs=(), **options):
     """Choose inducing points among N rows and return the `Selection`.
@@ -60,12 +63,13 @@ def select(covariance, X, kdiag, precision, n_points, *, rule, inputs=(), **opti
             f"the kernel's diagonal is {kdiag[wrong][0]} at a row, where it must be finite and not "
             "negative: the kernel is not positive semi-definite, or overflows"
         )
-    wrong = ~(precision >= 0.0)
+    wrong = ~(precision >= -ROUNDING * np.nanmax(precision))
     if wrong.any():
         raise LinAlgError(
             f"the precision of a site is {precision[wrong][0]}, but must not be negative: the "
             "density of the targets must be log-concave in f"
         )
+    precision = np.maximum(precision, 0.0)
     factor = Factor(covariance, X, kdiag, precision, n_points, **options)
     RULES[rule](factor, *inputs)
     if not factor.indices:

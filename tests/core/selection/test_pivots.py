@@ -291,6 +291,16 @@ def test_a_negative_precision_is_refused(rule, value):
         run(np.eye(6), precision, rule=rule, rng=np.random.RandomState(0), order=np.arange(6))
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_a_precision_that_is_negative_by_rounding_is_zero(rule):
+    precision = np.array([1.0, 2.0, 3.0, -1e-14, 4.0, 5.0])
+    inputs = {"rule": rule, "order": np.arange(6)}
+    found = run(np.eye(6), precision, rng=np.random.RandomState(0), **inputs)
+    precision[3] = 0.0
+    expected = run(np.eye(6), precision, rng=np.random.RandomState(0), **inputs)
+    assert list(found.indices) == list(expected.indices)
+
+
 def test_ties_of_argmax_go_to_the_first_row():
     selection = run(np.eye(6), n_points=6)
     np.testing.assert_array_equal(selection.indices, np.arange(6))
