@@ -48,7 +48,7 @@ def weight_warnings(sample_weight, labels=None, scaled="them"):
     weights that the remedy multiplies.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
-    labels = np.ravel(labels)
+    labels = np.asarray(labels).ravel()
     if labels.size == len(weight) > 1:
         text = _describe_balancing(labels[weight > 0.0], weight[weight > 0.0])
         if text:
