@@ -103,16 +103,18 @@ class VariedTable:
 
     def with_value(self, rows, column, value):
         """Return a copy of rows in which a column has the same value everywhere."""
-        found = np.flatnonzero(self._cells[column] == value)
-        # A row of the table with this value, whose type an encoder of categories knows.
-        examples = _safe_indexing(self._X, [int(found[0])] * len(rows)) if len(found) else None
+        found, cells = np.flatnonzero(self._cells[column] == value), np.full(len(rows), value)
+        if len(found):
+            # Copies of a cell with this value, whose type an encoder of categories knows.
+            examples = _safe_indexing(self._X, [column], axis=1)
+            cells = _safe_indexing(examples, [int(found[0])] * len(rows))
+            cells = cells[cells.columns[0]] if hasattr(cells, "columns") else cells[:, 0]
         if not hasattr(rows, "columns"):
             rows = rows.copy()
-            rows[:, column] = value if examples is None else examples[:, column]
+            rows[:, column] = cells
             return rows
         columns = {name: rows[name] for name in rows.columns}
-        name = list(columns)[column]
-        columns[name] = np.full(len(rows), value) if examples is None else examples[name]
+        columns[list(columns)[column]] = cells
         if hasattr(rows, "index"):
             # pandas would align the columns by their indices.
             columns = {name: getattr(cells, "array", cells) for name, cells in columns.items()}

@@ -9,7 +9,7 @@ import inspect
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 # Largest absolute value of a constant function: exp(-30) is negligible beside one.
 LARGEST_CONSTANT = 30.0
@@ -323,6 +323,19 @@ class Likelihood:
                 is_better = np.isfinite(value) and value > least + 1e-6 * abs(least)
                 return found if is_better else first
         return first
+
+    def _best_constant_between(self, low, high, y, weight):
+        """Return the best constant of a single function, (1,), for a log-concave likelihood.
+
+        Then the slope decreases. If it does not vanish between the limits, one of them is best.
+        """
+
+        def slope(constant):
+            return float(self._expect_constants(np.array([constant]), y, weight).slope.sum())
+
+        if slope(low) <= 0.0 or slope(high) >= 0.0:
+            return np.array([low if slope(low) <= 0.0 else high])
+        return np.array([brentq(slope, low, high)])
 
     def _best_constants_below(self, largest, start, y, weight):
         """Return the best constants between -`largest` and `largest`, from a start (K,)."""

@@ -13,7 +13,7 @@ for the variance :math:`\lambda` of the noise. All three are concave in f.
 from copy import copy
 
 import numpy as np
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from sparsegpc._core.likelihoods.base import Likelihood
@@ -62,15 +62,10 @@ class CensoredGaussian(Likelihood):
         return np.log([best_constant(y, weight, fit_prior_mean)[1]])
 
     def _best_constants(self, y, weight):
-        def slope(constant):
-            return float(self._expect_constants(np.array([constant]), y, weight).slope.sum())
-
-        # The slope decreases. In a part of the rows, all of them limits, it may have one sign.
+        # In a part of the rows, all of them limits, the slope may have one sign.
         reach = WIDTHS * np.exp(0.5 * self.log_noise)
-        low, high = y["y"].min() - reach, y["y"].max() + reach
-        if slope(low) <= 0.0 or slope(high) >= 0.0:
-            return np.array([low if slope(low) <= 0.0 else high])
-        return np.array([brentq(slope, low, high)])
+        limits = y["y"].min() - reach, y["y"].max() + reach
+        return self._best_constant_between(*limits, y, weight)
 
 
 def expected_log_density(y, event, mean, variance, log_noise):

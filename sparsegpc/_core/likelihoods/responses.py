@@ -8,7 +8,7 @@ distribution.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize
+from scipy.optimize import minimize
 
 from sparsegpc._core.likelihoods.base import LARGEST_CONSTANT, Likelihood
 
@@ -189,15 +189,7 @@ class ResponseLikelihood(Likelihood):
         return float(np.clip(start, *limits)), limits
 
     def _best_constants(self, y, weight):
-        low, high = self._constant_start(y, weight)[1]
-
-        def slope(constant):
-            return float(self._expect_constants(np.array([constant]), y, weight).slope.sum())
-
-        # The likelihood is log-concave, so the slope decreases.
-        if slope(low) <= 0.0 or slope(high) >= 0.0:
-            return np.array([low if slope(low) <= 0.0 else high])
-        return np.array([brentq(slope, low, high)])
+        return self._best_constant_between(*self._constant_start(y, weight)[1], y, weight)
 
 
 def finite_exp(x):

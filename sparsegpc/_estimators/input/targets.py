@@ -49,6 +49,12 @@ class Targets(NamedTuple):
         constant, variance = self._constants()
         return np.sqrt(variance + (constant - centre) ** 2)
 
+    def variances(self, robust=False):
+        """Return the variance of each output, (n_outputs,), see the function `variances`."""
+        if self.event is None:
+            return variances(self.y, self.weight, robust)
+        return self._constants()[1]
+
     def second_moments(self, robust=False):
         """Return the mean square of each output, (n_outputs,), see `second_moments`."""
         if self.event is None:

@@ -134,9 +134,7 @@ class RegressionBuilder(ProblemBuilder):
         self.variance = targets.second_moments(self.has_outliers)
         # With a kernel object the variance of the noise is learned without a prior.
         is_named = KernelChoice.of(estimator).is_named
-        centre = targets.centres(self.has_outliers)
-        variance = targets.deviations(centre, self.has_outliers) ** 2
-        self._prior_variance = variance if is_named else None
+        self._prior_variance = targets.variances(self.has_outliers) if is_named else None
         self.plan = self._plan_of(self._noise, None)
 
     def _plan_of(self, noise, transform):

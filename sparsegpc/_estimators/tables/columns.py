@@ -224,8 +224,8 @@ def _plain(level):
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Convert columns of numbers and booleans to floats, with nan for every missing value.
 
-    New rows may have text where those of `fit` have numbers only. It is read as a number; what is
-    none counts as missing.
+    New rows may have text where those of `fit` have numbers only. It is read as a number. Text that
+    is not a number counts as missing.
 
     Attributes
     ----------

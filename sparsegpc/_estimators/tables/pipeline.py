@@ -86,9 +86,9 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     missing values. A column of objects is numeric if it holds only numbers, None and nan; if it
     holds text as well, its values are compared as text. Text that reads like a number is not
     converted. A warning names columns of categories most of whose values are in a single row. In
-    new rows, text in a column of numbers is read as a number, and text that is none counts as
-    missing, with a warning. Predictions also warn if nearly all rows have levels that no training
-    row has and that may be spelled otherwise. The parameters
+    new rows, text in a column of numbers is read as a number. Text that is not a number counts as
+    missing, with a warning. Predictions also warn if most rows have levels that no training row
+    has, and one of these may be a known level that is spelled otherwise. The parameters
     ``table__categories__encode__min_frequency`` and ``table__categories__encode__max_categories``
     of the pipeline decide which levels share a column.
 
