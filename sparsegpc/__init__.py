@@ -13,6 +13,7 @@ from sparsegpc._estimators.minibatches.generalized_regressor import (
     StochasticSparseGPGeneralizedRegressor,
 )
 from sparsegpc._estimators.minibatches.regressor import StochasticSparseGPRegressor
+from sparsegpc._estimators.noise.excess import ExcessNoise
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.polynomial import PolynomialNoise
 from sparsegpc._estimators.noise.process import GPNoise
@@ -27,6 +28,7 @@ __all__ = [
     "BaseSparseGP",
     "BoundSearch",
     "Certificate",
+    "ExcessNoise",
     "GPNoise",
     "HomoscedasticNoise",
     "InducingPointSelector",

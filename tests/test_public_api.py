@@ -13,6 +13,7 @@ from sparsegpc import (
     BaseSparseGP,
     BoundSearch,
     Certificate,
+    ExcessNoise,
     GPNoise,
     HomoscedasticNoise,
     InducingPointSelector,
@@ -200,6 +201,7 @@ CONSTRUCTORS = {
     PolynomialNoise: {"degree": 2, "interactions": False},
     GPNoise: {"kernel": None, "length_scales": "auto", "n_inducing": 100, "selection_tol": 1e-3},
     StudentTNoise: {"df": None},
+    ExcessNoise: {"variance": None, "variance_bounds": None},
     InducingPointSelector: {
         "kernel": None,
         "method": "hgv",
@@ -255,6 +257,7 @@ RESULTS = {
 BY_POSITION = {
     HomoscedasticNoise: ["variance", "variance_bounds"],
     StudentTNoise: ["df"],
+    ExcessNoise: ["variance", "variance_bounds"],
     PolynomialNoise: ["degree", "interactions"],
     BoundSearch: ["estimator", "param_grid"],
     LocalCorrection: ["estimator"],

@@ -25,7 +25,7 @@ from sparsegpc._estimators.messages.data_warnings import (
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
-from sparsegpc._estimators.noise.censored import CensoredPlan
+from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import (
     AUTO,
     DEFAULT,
@@ -63,11 +63,14 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
           or there are 200 000 rows or more. With `warm_start` the kind of noise stays as it is
           until there are enough more rows.
         - "student-t": with a Student-t distribution, for targets with outliers, at a higher cost.
+        - "excess": Gaussian, with the `noise_variance` that `fit` gets plus a variance that is
+          learned, the same for all rows.
 
         With a kernel by name, a :ref:`prior <noise-prior>` keeps noise from vanishing by chance.
         To change settings, pass an instance of :class:`HomoscedasticNoise`,
-        :class:`PolynomialNoise`, :class:`GPNoise` or :class:`StudentTNoise`. `noise` is
-        ignored if `fit` gets `noise_variance`.
+        :class:`PolynomialNoise`, :class:`GPNoise`, :class:`StudentTNoise` or
+        :class:`ExcessNoise`. If `fit` gets `noise_variance`, that replaces homoscedastic noise;
+        "auto" then means "excess", and other noise is refused.
     normalize_y : bool, default=False
         Whether to subtract the mean of each output and divide by its standard deviation before
         learning. Hyperparameters then refer to the normalised targets, and without `fit_prior_mean`
@@ -79,9 +82,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     Attributes
     ----------
     noise_variance_ : float, ndarray of shape (n_outputs,) or None
-        Variance of homoscedastic or Student-t noise, in squared units of y; None for other noise,
-        see `predict_noise_std`. It is infinite for Student-t noise with at most two degrees of
-        freedom.
+        Variance of homoscedastic or Student-t noise, or the excess, in squared units of y; None for
+        other noise, see `predict_noise_std`. It is infinite for Student-t noise with at most two
+        degrees of freedom.
     noise_df_, noise_scale_ : float, ndarray of shape (n_outputs,) or None
         Degrees of freedom and scale, in units of y, of Student-t noise; None for other noise.
     noise_bounds_ : dict or None
@@ -170,13 +173,14 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             scale matters: :ref:`user guide <weights>`. If copies alone make the noise vanish, no
             row counts more than once: :ref:`FAQ <faq-copies>`.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
-            Variance of the noise at each row, in squared units of y, if it is known. The noise is
-            then not learned, and `noise` is ignored.
+            Variance of the noise at each row, in squared units of y, if it is known. Nothing is
+            added to it, except with ``noise="excess"``, "auto" or a WhiteKernel summand of
+            `kernel`.
         event : array-like of shape (n_samples,) or of that of y, default=None
             1 or True if the target was observed, 0 or False if it is only a lower limit (it is
-            right-censored), -1 if it is only an upper limit (left-censored). `noise` must be
-            "homoscedastic", or "auto", which then means the same. None means that all were
-            observed.
+            right-censored), -1 if it is only an upper limit (left-censored). Without
+            `noise_variance`, `noise` must be "homoscedastic", or "auto", which then means the same.
+            None means that all were observed.
 
         Returns
         -------
@@ -186,8 +190,9 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         ------
         ValueError
             If the input is not finite or has wrong shapes, `noise_variance` is not positive,
-            `event` comes with other noise or no target was observed, or the kernel does not fit the
-            data or has a WhiteKernel although the noise is set elsewhere.
+            comes with noise that is learned or is missing with ``noise="excess"``, `event` comes
+            with other noise or no target was observed, or the kernel does not fit the data or has a
+            WhiteKernel although `noise` is set.
         numpy.linalg.LinAlgError
             If the kernel is not positive semi-definite.
 
@@ -217,18 +222,30 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         else:
             self._check_outputs(y)
         targets = merged_targets(X, y, sample_weight, noise_variance, event)
+        if reset:
+            self._check_known_noise(targets)
         if event is not None:
-            self._check_censored(targets, noise_variance)
+            self._check_censored(targets)
         return targets
 
-    def _check_censored(self, targets, noise_variance):
-        """Raise ValueError if the noise of censored `Targets` is known or of another kind."""
-        if noise_variance is not None:
+    def _check_known_noise(self, targets):
+        """Raise ValueError if it is unclear how known noise of `Targets` enters the model."""
+        settings = resolve_noise(noise_for(self.noise, targets))
+        if targets.noise_variance is None and settings.needs_known:
             raise ValueError(
-                "event must be None beside noise_variance: leave noise_variance out, and set "
-                "noise=HomoscedasticNoise(variance, 'fixed') if the variance is known"
+                f"noise_variance is needed with noise={self.noise!r}, got None: give the known "
+                "variance of the noise of each row, or set noise='homoscedastic'"
             )
-        if not resolve_noise(noise_for(self.noise, targets)).takes_limits:
+        if targets.noise_variance is not None and not isinstance(settings, HomoscedasticNoise):
+            raise ValueError(
+                f"noise_variance must be None with noise={self.noise!r}, which is learned: set "
+                "noise='excess' to learn a variance beside the known one, or leave noise out"
+            )
+
+    def _check_censored(self, targets):
+        """Raise ValueError if censored `Targets` were not observed at all, or the noise differs."""
+        settings = resolve_noise(noise_for(self.noise, targets))
+        if targets.noise_variance is None and not settings.takes_limits:
             raise ValueError(
                 f"event must be None with noise={self.noise!r}: set noise='homoscedastic', or "
                 "leave event out"
@@ -282,6 +299,8 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._target_variance = variance[targets.y.any(axis=1)]
         fitted = learn_rows(builder, decide_noise)
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
+        self._has_known_noise = rows.noise_variance is not None
+        self._is_censored = rows.event is not None
         self._last_unit_choice = self._unit_choice()
         found = self._store_whole_fit(fitted) + unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
@@ -293,7 +312,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         has_outliers = self._noise is not None and self._noise.df is not None
         if has_outliers:
             found += repetition_warnings(learned.y, learned.weight)
-        if not fitted.problem.learns or self._noise is None:
+        if not fitted.problem.learns or self._has_known_noise:
             return found
         skewed = skewness_warnings(learned.y, learned.weight, self.lower_bound_)
         if skewed or self.noise_variance_ is None or has_outliers:
@@ -340,16 +359,15 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
 
     def _models_of_rows(self, X, y, sample_weight, noise_variance=None, event=None):
         targets = self._checked_rows(X, y, sample_weight, noise_variance, event, reset=False)
-        is_given = self._noise is None
-        if is_given != (noise_variance is not None):
+        if self._has_known_noise != (noise_variance is not None):
             raise ValueError(
                 "noise_variance is needed for these rows, because the model was fitted with known "
                 "noise, got None: give the data of fit"
-                if is_given
+                if self._has_known_noise
                 else "noise_variance must be None, because the model has learned its noise: leave "
                 "it out"
             )
-        if isinstance(self._plan, CensoredPlan) != (event is not None):
+        if self._is_censored != (event is not None):
             raise ValueError(
                 "event is needed for these rows, because the model was fitted with it, got None: "
                 "give the data of fit"

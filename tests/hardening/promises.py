@@ -437,13 +437,15 @@ def _log_marginal_likelihood(problem, model):
     if getattr(model, "_without_copies", False):
         # The certificate is that of fewer rows.
         return None
-    if not re.match("homoscedastic|polynomial", noise.lower()):
+    if not re.match("homoscedastic|polynomial|excess", noise.lower()):
         return None
     X, weight = np.asarray(problem.X, dtype=np.float64), row_weights(problem)
     y = np.asarray(problem.y, dtype=np.float64).reshape(len(X), -1)
     known = problem.fit_params.get("noise_variance")
     noise = model.predict_noise_std(X) ** 2 if known is None else known
     noise = np.reshape(noise, (1 if np.ndim(noise) == 0 else len(X), -1))
+    if model.noise == "excess":
+        noise = noise + model.noise_variance_
     if model._transform is not None:
         # The kernel sees logarithms of skewed columns.
         X = model._transform(X)

@@ -157,6 +157,12 @@ VARIANTS = {
     "power of a kernel": lambda: regressor(kernel=Exponentiation(Matern(nu=1.5), 2.0)),
     "white noise": lambda: regressor(kernel=RBF() + WhiteKernel(0.1)),
     "limits": lambda: SparseGPRegressor(**QUICK).fit(rows(), targets(), event=labels(2)),
+    "excess noise": lambda: SparseGPRegressor(**QUICK, noise="excess").fit(
+        rows(), targets(), noise_variance=0.1
+    ),
+    "limits of known noise": lambda: SparseGPRegressor(**QUICK).fit(
+        rows(), targets(), noise_variance=0.1, event=labels(2)
+    ),
     "fixed noise": lambda: regressor(noise=HomoscedasticNoise(0.1, "fixed")),
     "noise of products": lambda: regressor(noise=PolynomialNoise(2, interactions=True)),
     "noise process of two": lambda: regressor(2, noise="gp"),

@@ -7,7 +7,8 @@ probability of a number above or below y:
 .. math:: \log p(y|f) = -\tfrac12 \bigl[\log 2\pi\lambda + (y - f)^2 / \lambda\bigr], \quad
     \log\Phi\bigl((f - y) / \sqrt\lambda\bigr), \quad \log\Phi\bigl((y - f) / \sqrt\lambda\bigr)
 
-for the variance :math:`\lambda` of the noise. All three are concave in f.
+for the variance :math:`\lambda` of the noise. All three are concave in f. The variance is the
+same at all rows, or known at each row, or the sum of the two.
 """
 
 from copy import copy
@@ -25,20 +26,27 @@ WIDTHS = 40.0
 # Limits of the logarithm of the variance about a constant, relative to that with limits taken for
 # numbers. If few targets were observed, the likelihood may have no maximum.
 SPREADS = (-3.0, 10.0)
+# The lower limit if the known variance may suffice.
+NO_EXCESS = -18.0
+
+
+TARGET = np.dtype([("y", float), ("event", float), ("known", float)])
 
 
 class CensoredGaussian(Likelihood):
-    """Gaussian noise of a learned log variance, where some targets are only limits.
+    """Gaussian noise, where some targets are only limits.
 
-    An entry of ``y`` is one of `responses.observations`. ``log_noise`` is the log variance.
+    An entry of ``y`` is one of `censored_targets`. The variance of its noise is what is known of
+    it, plus the exponential of ``log_noise`` if there is a variance to be learned.
     """
 
-    n_params = 1
-
-    def __init__(self, log_noise=None):
-        self.log_noise = log_noise
+    def __init__(self, log_noise=None, learns_noise=True):
+        self.log_noise, self.learns_noise = log_noise, learns_noise
+        self.n_params = int(learns_noise)
 
     def at(self, params):
+        if not self.learns_noise:
+            return self
         other = copy(self)
         other.log_noise = float(params[0])
         return other
@@ -49,29 +57,46 @@ class CensoredGaussian(Likelihood):
     def initial_params(self, y, weight):
         return self.constant_params(y, weight)
 
+    def _log_noise(self, y):
+        """Return the log variance of the noise of each target, (n,)."""
+        return np.log(y["known"] + (np.exp(self.log_noise) if self.learns_noise else 0.0))
+
     def _expect_one(self, y, weight, mean, variance):
-        parts = expected_log_density(y["y"], y["event"], mean, variance, self.log_noise)
+        parts = expected_log_density(y["y"], y["event"], mean, variance, self._log_noise(y))
         return tuple(weight * part for part in parts)
 
     def params_gradient(self, y, weight, mean, variance):
-        slope = log_noise_slope(y["y"], y["event"], mean[0], variance[0], self.log_noise)
-        return np.array([weight @ slope])
+        if not self.learns_noise:
+            return np.zeros(0)
+        log_noise = self._log_noise(y)
+        slope = log_noise_slope(y["y"], y["event"], mean[0], variance[0], log_noise)
+        return np.array([weight @ (slope * np.exp(self.log_noise - log_noise))])
 
     def constant_params(self, y, weight, fit_prior_mean=True):
         """Return the log variance that with the best constant f maximises the likelihood."""
+        if not self.learns_noise:
+            return np.zeros(0)
         return np.log([best_constant(y, weight, fit_prior_mean)[1]])
 
     def _best_constants(self, y, weight):
         # In a part of the rows, all of them limits, the slope may have one sign.
-        reach = WIDTHS * np.exp(0.5 * self.log_noise)
+        reach = WIDTHS * np.exp(0.5 * self._log_noise(y).max())
         limits = y["y"].min() - reach, y["y"].max() + reach
         return self._best_constant_between(*limits, y, weight)
+
+
+def censored_targets(y, event, known=0.0):
+    """Return the targets of `CensoredGaussian`, (N,), with the noise variance that is known."""
+    records = np.empty(len(y), dtype=TARGET)
+    records["y"], records["event"], records["known"] = y, event, known
+    return records
 
 
 def expected_log_density(y, event, mean, variance, log_noise):
     """Return E[log p(y | f)], its slope in the mean, and minus twice that in the variance.
 
-    They are those of `CensoredGaussian`, for targets, events and moments of f of shape (n,).
+    They are those of `CensoredGaussian`, for targets, events and moments of f of shape (n,), and
+    log variances of the noise, (n,) or a number.
     """
     deviation = np.exp(0.5 * log_noise)
     z, z_variance = (mean - y) / deviation, variance / deviation**2
@@ -86,7 +111,7 @@ def expected_log_density(y, event, mean, variance, log_noise):
 
 
 def log_noise_slope(y, event, mean, variance, log_noise):
-    """Return the derivative of `expected_log_density` with respect to `log_noise`, (n,)."""
+    """Return the derivative of `expected_log_density` with respect to its log variance, (n,)."""
     deviation = np.exp(0.5 * log_noise)
     z, z_variance = (mean - y) / deviation, variance / deviation**2
     slope = 0.5 * (z**2 + z_variance - 1.0)
@@ -113,7 +138,8 @@ def _side(event):
 def best_constant(y, weight, fit_prior_mean=True):
     """Return the constant f, and the variance of the noise, that maximise the likelihood.
 
-    `y` are `responses.observations`. Without `fit_prior_mean` the constant is zero.
+    `y` are `censored_targets`; what is known of the variance is not included in the result. Without
+    `fit_prior_mean` the constant is zero.
     """
     numbers = _informative_numbers(y["y"], y["event"])
     centre = weight @ numbers / weight.sum() if fit_prior_mean else 0.0
@@ -126,7 +152,9 @@ def best_constant(y, weight, fit_prior_mean=True):
         return -value, -np.append(by_log_noise, unit * slope)
 
     reach = WIDTHS if fit_prior_mean else 0.0
-    found = minimize(negative, np.zeros(2), jac=True, bounds=[SPREADS, (-reach, reach)]).x
+    smallest, largest = SPREADS
+    spreads = (NO_EXCESS if y["known"].any() else smallest), largest
+    found = minimize(negative, np.zeros(2), jac=True, bounds=[spreads, (-reach, reach)]).x
     return centre + unit * found[1], unit**2 * np.exp(found[0])
 
 

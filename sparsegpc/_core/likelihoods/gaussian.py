@@ -160,7 +160,7 @@ def known_noise_targets(y, weight, noise_variance, rows):
     mean = rows.total(precision * y) / total
     deviation = rows.total(precision * (y - rows.repeated(mean)) ** 2)
     log_scale = -0.5 * (rows.total(weight * (LOG_2PI + np.log(noise_variance))) + deviation)
-    return _records(mean=mean, precision=total, log_scale=log_scale)
+    return records(mean=mean, precision=total, log_scale=log_scale)
 
 
 def learned_noise_targets(y, weight, log_noise, precision, rows):
@@ -172,7 +172,7 @@ def learned_noise_targets(y, weight, log_noise, precision, rows):
     targets = noisy_targets(y, weight, np.empty((len(rows.weight), 0)), rows)
     total = rows.weight * precision
     log_scale = log_likelihood(rows.weight, log_noise, total * targets["scatter"])
-    return _records(mean=targets["mean"], precision=total, log_scale=log_scale)
+    return records(mean=targets["mean"], precision=total, log_scale=log_scale)
 
 
 def noisy_targets(y, weight, basis, rows):
@@ -180,9 +180,14 @@ def noisy_targets(y, weight, basis, rows):
 
     `basis` (N', P) holds the basis functions at each merged row.
     """
+    mean, scatter = mean_and_scatter(y, weight, rows)
+    return records(mean=mean, scatter=scatter, basis=basis)
+
+
+def mean_and_scatter(y, weight, rows):
+    """Return the mean of the copies of `MergedRows`, and their mean squared deviation, (N',)."""
     mean = rows.mean(y, weight)
-    scatter = rows.mean((y - rows.repeated(mean)) ** 2, weight)
-    return _records(mean=mean, scatter=scatter, basis=basis)
+    return mean, rows.mean((y - rows.repeated(mean)) ** 2, weight)
 
 
 def limited_exp(log_variance):
@@ -190,7 +195,8 @@ def limited_exp(log_variance):
     return np.exp(np.clip(log_variance, -600.0, 600.0))
 
 
-def _records(**fields):
+def records(**fields):
+    """Return a structured array with these fields, arrays of shape (N,) or (N, P)."""
     dtype = [(name, np.float64, values.shape[1:]) for name, values in fields.items()]
     records = np.empty(len(fields["mean"]), dtype=dtype)
     for name, values in fields.items():

@@ -40,10 +40,17 @@ class InducingPoints(NamedTuple):
     Z_noise: np.ndarray | None = None
 
     def equals(self, other):
-        """Return whether the points are the same as those of `other`."""
-        return np.array_equal(self.Z, other.Z) and (
-            self.Z_noise is None or np.array_equal(self.Z_noise, other.Z_noise)
+        """Return whether the points are the same as those of `other`, in any order."""
+        return _are_same(self.Z, other.Z) and (
+            self.Z_noise is None or _are_same(self.Z_noise, other.Z_noise)
         )
+
+
+def _are_same(points, others):
+    """Return whether points (M, D) are the same as others, which may be None, in any order."""
+    if others is None or points.shape != others.shape:
+        return False
+    return np.array_equal(points[np.lexsort(points.T)], others[np.lexsort(others.T)])
 
 
 class PivotedSelector:

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.likelihoods.censored import best_constant
-from sparsegpc._core.likelihoods.responses import observations
+from sparsegpc._core.likelihoods.censored import best_constant, censored_targets
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._core.rows.merged_rows import first_copies, merge_tables
 from sparsegpc._core.rows.near_copies import SAME_X, SAME_Y, copied_rows
@@ -68,7 +67,7 @@ class Targets(NamedTuple):
             # Of many rows, some of each kind of event.
             order = np.argsort(event, kind="stable")
             some = order[:: -(-len(order) // SOME_ROWS)]
-            found.append(best_constant(observations(y[some], event=event[some]), self.weight[some]))
+            found.append(best_constant(censored_targets(y[some], event[some]), self.weight[some]))
         return tuple(np.array(part) for part in zip(*found, strict=True))
 
     def without_copies(self):
@@ -112,9 +111,8 @@ def merged_targets(X, y, sample_weight, noise_variance, event=None):
         tables, weight, order, starts = merge_tables(tables, weight)
         present = present[first_copies(order, starts)]
     X, outputs, *given = tables
-    # Known noise and events exclude each other.
-    noise_variance = given[0].T if noise_variance is not None else None
-    event = given[0].T if event is not None else None
+    noise_variance = None if noise_variance is None else given.pop(0).T
+    event = None if event is None else given.pop(0).T
     return Targets(X, outputs.T, weight, noise_variance, event, present)
 
 

@@ -127,10 +127,10 @@ class RegressionBuilder(ProblemBuilder):
 
     def __init__(self, estimator, targets, progress, noise=None):
         super().__init__(estimator, targets, progress)
-        is_known = targets.noise_variance is not None
+        is_given = targets.noise_variance is not None
         noise = noise_for(estimator.noise, targets) if noise is None else noise
-        self._kernel, self._noise = kernel_and_noise(estimator.kernel, noise, is_known)
-        self.has_outliers = not is_known and self._noise.has_outliers
+        self._kernel, self._noise = kernel_and_noise(estimator.kernel, noise, is_given)
+        self.has_outliers = self._noise is not None and self._noise.has_outliers
         self.variance = targets.second_moments(self.has_outliers)
         # With a kernel object the variance of the noise is learned without a prior.
         is_named = KernelChoice.of(estimator).is_named
@@ -143,9 +143,13 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
-        is_censored = self._data.event is not None
-        data = NoiseData(merged.X, spread, self.variance, names, self._prior_variance, is_censored)
-        return noise._plan(data)
+        variances = self.variance, names, self._prior_variance, self.is_censored
+        return noise._plan(NoiseData(merged.X, spread, *variances))
+
+    @property
+    def is_censored(self):
+        """Whether some targets may be only limits."""
+        return self._data.event is not None
 
     def with_noise(self, noise=None, transform=None):
         """Return the builder of problems with other noise, or with the user's.

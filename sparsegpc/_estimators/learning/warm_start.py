@@ -69,6 +69,7 @@ def check_same_noise(builder):
     same = builder.plan.is_like(estimator._plan) and n_outputs == len(
         estimator._posterior.functions
     )
+    same = same and builder.is_censored == estimator._is_censored
     if not same or estimator._unit_choice() != estimator._last_unit_choice:
         raise ValueError(
             "warm_start=True needs the kind of noise, normalize_y and the number of outputs of "

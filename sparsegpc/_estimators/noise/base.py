@@ -82,11 +82,12 @@ class NoiseSettings(BaseEstimator):
     """Base class of the settings, whose method ``_plan(data)`` makes the `NoisePlan`.
 
     If it ``has_outliers``, these must not determine the centre and the scale of the targets. If it
-    ``takes_limits``, some targets may be censored. Unless it ``sees_transforms``, a fit transforms
+    ``takes_limits``, some targets may be censored. If it ``needs_known``, it is added to variances
+    that `fit` gets; otherwise these replace it. Unless it ``sees_transforms``, a fit transforms
     columns only where the user demands it.
     """
 
-    has_outliers = takes_limits = False
+    has_outliers = takes_limits = needs_known = False
     sees_transforms = True
 
 
@@ -149,10 +150,12 @@ class LearnedNoise(ABC):
 
     ``points`` (m, D) are the inducing points of a noise process, and ``prior_means`` (n_outputs,)
     its prior means; ``df`` and ``scale`` (n_outputs,) are the degrees of freedom and the scale of
-    Student-t noise. They are None for other noise.
+    Student-t noise. They are None for other noise. If it ``adds_to_known``, what is known of the
+    variance of a row is added to it; otherwise that replaces it.
     """
 
     points = prior_means = df = scale = None
+    adds_to_known = False
 
     @property
     def constant(self):

@@ -1,9 +1,8 @@
-"""Homoscedastic noise of targets of which some are only limits."""
+"""Models of targets of which some are only limits."""
 
 import numpy as np
 
-from sparsegpc._core.likelihoods.censored import CensoredGaussian
-from sparsegpc._core.likelihoods.responses import observations
+from sparsegpc._core.likelihoods.censored import CensoredGaussian, censored_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.noise.polynomial import PolynomialPlan
@@ -13,13 +12,27 @@ class CensoredPlan(PolynomialPlan):
     """Plan of a constant log noise variance if some targets are censored."""
 
     def rows_of(self, targets, merged):
-        both = np.concatenate([targets.y, targets.event]).T
-        return merge_rows(targets.X, targets.weight, targets=both)
+        return censored_rows(targets)
 
     def model(self, kernel, targets, rows, options):
-        likelihood, weight = CensoredGaussian(), targets.weight
-        y = [
-            likelihood.targets(observations(output, event=event), weight, rows)[0]
-            for output, event in zip(targets.y, targets.event, strict=True)
-        ]
-        return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)
+        return censored_model(kernel, targets, rows, options)
+
+
+def censored_rows(targets):
+    """Return the `MergedRows` of censored `Targets`: rows that agree in all that is given."""
+    given = [targets.y, targets.event]
+    if targets.noise_variance is not None:
+        given.append(targets.noise_variance)
+    return merge_rows(targets.X, targets.weight, targets=np.concatenate(given).T)
+
+
+def censored_model(kernel, targets, rows, options, noise_variance=None, learns_noise=True):
+    """Return the core's model of censored `Targets` at their `censored_rows`.
+
+    `noise_variance` (n_outputs, N) is what is known of the variance of the noise, None if nothing.
+    """
+    likelihood, weight = CensoredGaussian(learns_noise=learns_noise), targets.weight
+    known = np.zeros(targets.y.shape) if noise_variance is None else noise_variance
+    outputs = zip(targets.y, targets.event, known, strict=True)
+    y = [likelihood.targets(censored_targets(*output), weight, rows)[0] for output in outputs]
+    return SparseModel(kernel, likelihood, rows.X, y, rows.weight, **options)

@@ -62,20 +62,30 @@ class HomoscedasticNoise(NoiseSettings):
             )
         return bounds
 
+    def _starts(self, data):
+        """Return the start values of the variances of a `NoiseData`, (n_outputs,)."""
+        if self.variance is None:
+            return START * data.variance
+        return np.full(len(data.variance), float(self.variance))
+
+    @property
+    def _is_fixed(self):
+        return isinstance(self.variance_bounds, str)
+
     def _plan(self, data):
         """Return the `NoisePlan` for a `NoiseData`."""
-        starts, bounds = START * data.variance, data.variance[:, None] * LIMITS
-        if self.variance is not None:
-            starts = np.full(len(data.variance), float(self.variance))
-        is_fixed = isinstance(self.variance_bounds, str)
-        if is_fixed and not data.is_censored:
-            return KnownPlan(starts)
-        if is_fixed:
+        if self._is_fixed:
+            return KnownPlan(self._starts(data))
+        return self._learning_plan(CensoredPlan if data.is_censored else PolynomialPlan, data)
+
+    def _learning_plan(self, plan, data):
+        """Return a `plan`, a class, of a variance to be learned, for a `NoiseData`."""
+        starts, bounds = self._starts(data), data.variance[:, None] * LIMITS
+        if self._is_fixed:
             bounds = np.tile(starts[:, None], 2)
         elif self.variance_bounds is not None:
             bounds = np.tile(self._checked_bounds(), (len(data.variance), 1))
         is_open = self.variance is None and self.variance_bounds is None
         basis = PolynomialBasis(data.X, 0)
         settings = basis, basis.names(data.columns), np.log(starts), np.log(bounds)
-        plan = CensoredPlan if data.is_censored else PolynomialPlan
         return plan(*settings, data.prior_mean if is_open else None)

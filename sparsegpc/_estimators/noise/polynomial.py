@@ -200,6 +200,8 @@ class PolynomialPlan(NoisePlan):
     of the columns' ranges, and `prior_mean` (n_outputs,) is the mean of their prior there, or None.
     """
 
+    at_limit = {"lower": FREE_OF_NOISE}
+
     def __init__(self, basis, names, log_noise, bounds, prior_mean):
         self.basis, self.names = basis, names
         self.log_noise, self._bounds = log_noise, bounds
@@ -220,7 +222,7 @@ class PolynomialPlan(NoisePlan):
         for k in range(len(self._bounds)):
             suffix = "" if len(self._bounds) == 1 else f" of output {k}"
             variance, *factors = [name + suffix for name in self.names]
-            entries += [Entry(variance, at_limit={"lower": FREE_OF_NOISE}), *map(Entry, factors)]
+            entries += [Entry(variance, at_limit=self.at_limit), *map(Entry, factors)]
         bounds = [np.concatenate([bounds[None], limits]) for bounds in self._bounds]
         start, step = np.zeros((2, len(self.log_noise), len(self.names)))
         start[:, 0], step[:, 0] = self.log_noise, TO_LITTLE_NOISE

@@ -1,5 +1,6 @@
 """Public names of the kinds of noise."""
 
+from sparsegpc._estimators.noise.excess import ExcessNoise
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.polynomial import PolynomialNoise
 from sparsegpc._estimators.noise.process import GPNoise
@@ -10,15 +11,21 @@ NOISES = {
     "polynomial": PolynomialNoise,
     "gp": GPNoise,
     "student-t": StudentTNoise,
+    "excess": ExcessNoise,
 }
 # "auto" decides among noise that is the same for all rows, noise that varies, and noise with
 # outliers.
 AUTO, DEFAULT, VARYING, STUDENT_T = "auto", "homoscedastic", "gp", "student-t"
+EXCESS = "excess"
 
 
 def noise_for(noise, targets):
-    """Return the parameter `noise`, or the only one that "auto" means for censored `Targets`."""
-    return DEFAULT if noise == AUTO and targets.event is not None else noise
+    """Return the parameter `noise`, or what "auto" means for `Targets` that leave no choice."""
+    if noise != AUTO:
+        return noise
+    if targets.noise_variance is not None:
+        return EXCESS
+    return noise if targets.event is None else DEFAULT
 
 
 def resolve_noise(noise):

@@ -1,7 +1,8 @@
-"""WhiteKernel summands of a regressor's kernel, which stand for homoscedastic noise."""
+"""WhiteKernel summands of a regressor's kernel, which stand for noise to be learned."""
 
 from sparsegpc._estimators.kernels.kernel_trees import split_white
 from sparsegpc._estimators.kernels.sklearn_kernels import check_white
+from sparsegpc._estimators.noise.excess import ExcessNoise
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import DEFAULT, resolve_noise
 
@@ -11,7 +12,7 @@ WHITE_IN_PRODUCT = (
 
 
 def kernel_and_noise(kernel, noise, is_known):
-    """Return the kernel of f, and the settings of the noise, or None if the noise is known.
+    """Return the kernel of f, and the settings of the noise, or None if all of it is known.
 
     The arguments are the user's parameters, and whether the variance at each row was given. Raises
     ValueError if the kernel has a WhiteKernel although the noise is set elsewhere, or nothing else.
@@ -20,14 +21,13 @@ def kernel_and_noise(kernel, noise, is_known):
     is_name = kernel is None or isinstance(kernel, str)
     rest, whites = (kernel, []) if is_name else split_white(kernel)
     if not whites:
-        return kernel, None if is_known else settings
+        return kernel, None if is_known and not settings.needs_known else settings
     for white in whites:
         check_white(white)
-    if is_known or noise != DEFAULT:
-        other = "noise_variance" if is_known else f"noise={noise!r}"
+    if noise != DEFAULT:
         raise ValueError(
             f"kernel {kernel} holds a WhiteKernel, which stands for homoscedastic noise, beside "
-            f"{other}: leave one of them out"
+            f"noise={noise!r}: leave one of them out"
         )
     if rest is None:
         raise ValueError(
@@ -39,4 +39,5 @@ def kernel_and_noise(kernel, noise, is_known):
             f"kernel {kernel} must have one WhiteKernel at most: add their noise levels up"
         )
     (white,) = whites
-    return rest, resolve_noise(HomoscedasticNoise(white.noise_level, white.noise_level_bounds))
+    settings = ExcessNoise if is_known else HomoscedasticNoise
+    return rest, resolve_noise(settings(white.noise_level, white.noise_level_bounds))

@@ -67,7 +67,9 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
             Whether to return the joint covariance of y at the rows instead, which takes
             O(n_samples^2) memory.
         noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
-            Variance of the noise at these rows, if it is known. None means the learned variance.
+            Variance of the noise at these rows, if it is known. It replaces the learned variance,
+            but with ``noise="excess"`` it is added to that, and None means zero: then y is the
+            quantity itself, free of errors of its measurement.
 
         Returns
         -------
@@ -118,12 +120,12 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         -------
         noise_std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             With ``noise="gp"``, the square root of the expected variance. Infinite for Student-t
-            noise of at most two degrees of freedom.
+            noise of at most two degrees of freedom. With ``noise="excess"``, that of the excess.
 
         Raises
         ------
         ValueError
-            If the model was fitted with known noise.
+            If the model was fitted with known noise, and learned no excess.
         """
         X = self._check_rows(X)
         with single_threaded_blas():
@@ -316,7 +318,7 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
                     log_variance = component.observation.log_samples(X[:], n, rng)
                     std = np.exp(0.5 * log_variance) * self._y_scale[:, None, None]
                 else:
-                    std = np.sqrt(known)[:, None]
+                    std = np.sqrt(self._noise_of(component, X, known).expected())[:, None]
                 samples += std * rng.standard_normal(samples.shape)
                 return samples
 
@@ -368,13 +370,24 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
     def _noise_variances(self, X, noise_variance):
         """Return the expected noise variance in squared units of y, shape (n_outputs, N)."""
         known = self._known_noise(X, noise_variance)
-        if known is not None:
-            return known
-        expected = sum(
-            component.weight * component.observation.variance_at(X).expected()
+        return sum(
+            component.weight * self._noise_of(component, X, known).expected()
             for component in self._components
         )
-        return self._y_scale[:, None] ** 2 * expected
+
+    def _noise_of(self, component, X, known):
+        """Return the distribution of the noise variance of a component, (n_outputs, N).
+
+        `known`, (n_outputs, N), replaces the learned variance unless that adds to it; None means
+        that nothing is known.
+        """
+        learns = self._noise is not None
+        if learns and (known is None or self._noise.adds_to_known):
+            learned = component.observation.variance_at(X).multiplied(self._y_scale[:, None] ** 2)
+            if known is None:
+                return learned
+            known = known + learned.expected()
+        return LogNormalVariance(np.log(known), np.zeros_like(known))
 
     def _parts_of_y(self, component, X, known_noise):
         """Return mean and variance of f, and the distribution of the noise variance.
@@ -382,10 +395,7 @@ class GaussianPredictions(LatentPredictions, RegressorMixin):
         They are those of a component, in units of y, of shape (n_outputs, N).
         """
         moments = self._in_units_of_y(*latent_moments(component.posteriors, X))
-        if known_noise is not None:
-            return *moments, LogNormalVariance(np.log(known_noise), np.zeros_like(known_noise))
-        noise = component.observation.variance_at(X).multiplied(self._y_scale[:, None] ** 2)
-        return *moments, noise
+        return *moments, self._noise_of(component, X, known_noise)
 
     def _mixtures_of_y(self, X, noise_variance):
         """Yield slices of the rows, and the `gaussians_at` them whose mixture y is."""

@@ -22,7 +22,14 @@ from sparsegpc._core import likelihoods
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.likelihoods import censored, counts, gaussian, positive, student_t
+from sparsegpc._core.likelihoods import (
+    censored,
+    counts,
+    excess_noise,
+    gaussian,
+    positive,
+    student_t,
+)
 from sparsegpc._core.likelihoods.base import LabelLikelihood, Likelihood, SiteState
 from sparsegpc._core.likelihoods.ordinal import OrdinalLogit
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood, observations
@@ -96,20 +103,31 @@ def with_exposure(name, build, log_pmf, draw, params=()):
     )
 
 
-def limited(name, build, distribution, params, has_upper_limits=False):
-    """Numbers, those at x < 0 censored; ``distribution(f, params)`` is a frozen one of scipy.
+def excess_targets(y, weight, rows):
+    known = deviation(rows.repeated(rows.X[:, 0]), POLYNOMIAL) ** 2
+    return [excess_noise.excess_noise_targets(y, weight, known, rows)]
 
-    Those at x > 1 are upper limits if it `has_upper_limits`.
+
+def excess_deviation(x, params):
+    return np.sqrt(deviation(x, POLYNOMIAL) ** 2 + np.exp(params[0]))
+
+
+def limited(name, build, distribution, params, has_upper_limits=False, records=None):
+    """Numbers, those at x < 0 censored; ``distribution(f, x, params)`` is a frozen one of scipy.
+
+    Those at x > 1 are upper limits if it `has_upper_limits`. ``records(y, event, x)`` returns what
+    the likelihood takes, `observations` by default.
     """
     limit = 1.0 if has_upper_limits else np.inf
 
     def targets(y, weight, rows):
         x = rows.repeated(rows.X[:, 0])
         event = np.where(x > limit, -1.0, (x >= 0.0).astype(float))
-        return build().targets(observations(y, event=event), weight, rows)
+        given = observations(y, event=event) if records is None else records(y, event, x)
+        return build().targets(given, weight, rows)
 
     def log_likelihood(y, f, x, params):
-        law = distribution(f, params)
+        law = distribution(f, x, params)
         observed = np.where(x > limit, law.logcdf(y), law.logpdf(y))
         return np.where(x < 0.0, law.logsf(y), observed)
 
@@ -117,7 +135,7 @@ def limited(name, build, distribution, params, has_upper_limits=False):
         name,
         build,
         log_likelihood,
-        lambda rng, f, x, params: distribution(f, params).rvs(random_state=rng),
+        lambda rng, f, x, params: distribution(f, x, params).rvs(random_state=rng),
         params,
         targets,
     )
@@ -160,12 +178,41 @@ CASES = [
     ),
     learned_noise("homoscedastic noise", POLYNOMIAL[:1]),
     learned_noise("polynomial noise", POLYNOMIAL),
+    NumberCase(
+        "excess noise",
+        excess_noise.ExcessNoise,
+        lambda y, f, x, params: norm.logpdf(y, f, excess_deviation(x, params)),
+        lambda rng, f, x, params: rng.normal(f, excess_deviation(x, params)),
+        (-0.7,),
+        targets=excess_targets,
+    ),
     limited(
         "censored gaussian",
         censored.CensoredGaussian,
-        lambda f, params: norm(f, np.exp(0.5 * params[0])),
+        lambda f, x, params: norm(f, np.exp(0.5 * params[0])),
         (-0.7,),
         has_upper_limits=True,
+        records=lambda y, event, x: censored.censored_targets(y, event),
+    ),
+    limited(
+        "censored gaussian with excess noise",
+        censored.CensoredGaussian,
+        lambda f, x, params: norm(f, excess_deviation(x, params)),
+        (-0.7,),
+        has_upper_limits=True,
+        records=lambda y, event, x: censored.censored_targets(
+            y, event, deviation(x, POLYNOMIAL) ** 2
+        ),
+    ),
+    limited(
+        "censored gaussian with known noise",
+        lambda: censored.CensoredGaussian(learns_noise=False),
+        lambda f, x, params: norm(f, deviation(x, POLYNOMIAL)),
+        (),
+        has_upper_limits=True,
+        records=lambda y, event, x: censored.censored_targets(
+            y, event, deviation(x, POLYNOMIAL) ** 2
+        ),
     ),
     NumberCase(
         "own poisson",
@@ -196,19 +243,19 @@ CASES = [
     limited(
         "weibull",
         positive.Weibull,
-        lambda f, params: weibull_min(np.exp(params[0]), scale=np.exp(f)),
+        lambda f, x, params: weibull_min(np.exp(params[0]), scale=np.exp(f)),
         (0.3,),
     ),
     limited(
         "log-normal",
         positive.LogNormal,
-        lambda f, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
+        lambda f, x, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
         (-0.5,),
     ),
     limited(
         "log-normal with limits of detection",
         positive.LogNormal,
-        lambda f, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
+        lambda f, x, params: lognorm(np.exp(params[0]), scale=np.exp(f)),
         (-0.5,),
         has_upper_limits=True,
     ),

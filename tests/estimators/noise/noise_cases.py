@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from sparsegpc import SparseGPRegressor
@@ -50,6 +50,22 @@ def noise_log_density(log_variance, y):
     """Return the log density of a log noise variance under its prior, minus its maximum."""
     prior = norm(np.log(0.1 * np.var(y)), 2.0)
     return prior.logpdf(log_variance) - prior.logpdf(prior.mean())
+
+
+def log_evidence_with_limits(covariance, y, event):
+    """Return the log evidence of targets (N,) with this covariance, of which some are limits.
+
+    It is a Gaussian density times the probability of a box of a Gaussian.
+    """
+    seen, hidden = event == 1, event != 1
+    log_density = multivariate_normal.logpdf(y[seen], cov=covariance[np.ix_(seen, seen)])
+    gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, hidden)])
+    rest = covariance[np.ix_(hidden, hidden)] - covariance[np.ix_(hidden, seen)] @ gain
+    # Below a limit z < 0, above it -z < 0, for z = number - limit.
+    side = np.where(event[hidden] == -1, 1.0, -1.0)
+    mean = side * (y[seen] @ gain - y[hidden])
+    box = multivariate_normal(mean, rest * np.outer(side, side))
+    return log_density + np.log(box.cdf(np.zeros(len(side)), rng=0))
 
 
 def model_of(noise, **parameters):

@@ -15,7 +15,7 @@ from sparsegpc import (
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
 )
-from tests.estimators.noise.noise_cases import KERNEL, quiet
+from tests.estimators.noise.noise_cases import KERNEL, log_evidence_with_limits, quiet
 from tests.estimators.simple_kernel import simple_kernel
 
 SMALL = {"n_inducing": 20, "selector": "hgv", "hyperparameters": "best"}
@@ -75,20 +75,10 @@ def test_intervals_cover_numbers_beyond_the_limits(fitted):
 
 
 def test_the_bound_is_below_the_exact_evidence_and_close_to_it():
-    """The evidence is a Gaussian density times the probability of a box of a Gaussian."""
     X, y, event, _ = clipped(12, -0.4, 0.6)
     assert set(event) == {-1, 0, 1}
     kernel = ConstantKernel(1.3) * RBF(0.8)
-    covariance = kernel(X) + NOISE**2 * np.eye(len(X))
-    seen, hidden = event == 1, event != 1
-    log_density = stats.multivariate_normal.logpdf(y[seen], cov=covariance[np.ix_(seen, seen)])
-    gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, hidden)])
-    mean = y[seen] @ gain
-    rest = covariance[np.ix_(hidden, hidden)] - covariance[np.ix_(hidden, seen)] @ gain
-    # Below a limit z < 0, above it -z < 0, for z = number - limit.
-    side = np.where(event[hidden] == -1, 1.0, -1.0)
-    box = stats.multivariate_normal(side * (mean - y[hidden]), rest * np.outer(side, side))
-    evidence = log_density + np.log(box.cdf(np.zeros(len(side)), rng=0))
+    evidence = log_evidence_with_limits(kernel(X) + NOISE**2 * np.eye(len(X)), y, event)
     fixed = {"kernel": kernel, "noise": FIXED, "optimizer": None, "fit_prior_mean": False}
     model = model_of(**fixed, n_inducing=len(X)).fit(X, y, event=event)
     assert evidence - 0.3 < model.lower_bound_ < evidence
@@ -314,12 +304,6 @@ def test_the_output_without_observed_targets_is_named():
     event = np.c_[np.ones(30), np.zeros(30)]
     with pytest.raises(ValueError, match="event of output 1 must be 1 in some row"):
         SparseGPRegressor().fit(X, np.c_[y, y], event=event)
-
-
-def test_known_noise_beside_events_is_refused():
-    X, y, event, _ = clipped(30)
-    with pytest.raises(ValueError, match="event must be None beside noise_variance"):
-        SparseGPRegressor().fit(X, y, noise_variance=0.1, event=event)
 
 
 @pytest.mark.parametrize(

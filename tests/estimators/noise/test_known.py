@@ -17,15 +17,26 @@ def fitted():
     return {noise: model_of(noise).fit(*trumpet()) for noise in noises}
 
 
-def test_known_noise_takes_the_place_of_the_setting():
+@pytest.mark.parametrize("noise", ["polynomial", "gp", "student-t"])
+def test_noise_that_varies_is_refused_beside_known_noise(noise):
+    X, y = trumpet(60)
+    model = model_of(noise)
+    with pytest.raises(ValueError, match="noise_variance must be None with noise="):
+        model.fit(X, y, noise_variance=true_std(X[:, 0]) ** 2)
+    assert not hasattr(model, "lower_bound_")
+
+
+def test_known_noise_takes_the_place_of_homoscedastic_noise():
     X, y = trumpet(60)
     variance = true_std(X[:, 0]) ** 2
-    reference = model_of("homoscedastic", max_iter=5, tol=1e-2).fit(X, y, noise_variance=variance)
-    for noise in ("polynomial", "gp", HomoscedasticNoise(7.0, "fixed")):
-        model = model_of(noise, max_iter=5, tol=1e-2).fit(X, y, noise_variance=variance)
-        assert model.lower_bound_ == reference.lower_bound_
-        with pytest.raises(ValueError, match="noise_variance is needed"):
-            model.predict_noise_std(X)
+    one, other = (
+        model_of(noise).fit(X, y, noise_variance=variance)
+        for noise in ("homoscedastic", HomoscedasticNoise(7.0, "fixed"))
+    )
+    assert one.lower_bound_ == other.lower_bound_
+    assert one.noise_variance_ is None
+    with pytest.raises(ValueError, match="noise_variance is needed"):
+        one.predict_noise_std(X)
 
 
 def test_forms_of_known_noise_agree():
