@@ -22,6 +22,8 @@ COSTLY_JITTER = 1e-2
 # A fit warns if the correlation of deviations at neighbouring rows is larger than the first; if it
 # has as many points as it can afford, than the second.
 CORRELATED, UNRESOLVED = 0.3, 0.2
+# It also warns if the variance that such points leave unexplained costs so many nats per row.
+COSTLY_RESIDUAL = 0.1
 
 
 def fit_warnings(fitted):
@@ -126,13 +128,19 @@ def _describe_too_few_points(problem, result):
     if not is_open or cost < NEGLIGIBLE_COST_PER_ROW:
         return ""
     correlation = remaining_correlation(problem.model, result)
-    if correlation <= UNRESOLVED:
+    if correlation > UNRESOLVED:
+        reason = (
+            f"residuals of neighbouring rows are correlated ({correlation:.2f}), so a part of f "
+            "that varies fast was taken for noise"
+        )
+    elif cost > COSTLY_RESIDUAL and not problem.model.likelihood.n_params:
+        # No noise is learned that could take it up, which would leave correlated residuals.
+        reason = f"the variance of f that they leave unexplained costs {cost:.2g} nats per row"
+    else:
         return ""
     return (
-        f"{len(result.best.points.Z)} inducing points are too few: residuals of neighbouring rows "
-        f"are correlated ({correlation:.2f}), so a part of f that varies fast was taken for noise. "
-        "Use LocalCorrection, which also predicts from the nearest training rows, or set a larger "
-        "n_inducing"
+        f"{len(result.best.points.Z)} inducing points are too few: {reason}. Use LocalCorrection, "
+        "which also predicts from the nearest training rows, or set a larger n_inducing"
     )
 
 

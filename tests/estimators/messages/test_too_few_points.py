@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Matern
 
 from sparsegpc import LocalCorrection, SparseGPRegressor
 from sparsegpc._core.learning import default_points
@@ -46,6 +47,15 @@ def test_a_fast_function_is_reported_with_a_remedy_that_helps(few_points):
     assert warnings_of(corrected, X[train], y[train]) == []
     errors = [np.std(each.predict(X[test]) - f[test]) for each in (model, corrected)]
     assert errors[1] < 0.6 * errors[0]
+
+
+def test_with_known_noise_the_cost_of_what_points_miss_is_reported(few_points):
+    rng, t = np.random.RandomState(0), np.arange(1000.0)[:, None]
+    f = np.linalg.cholesky(Matern(10.0, nu=0.5)(t)) @ rng.standard_normal(1000)
+    model = SparseGPRegressor("matern12", **QUICK)
+    with pytest.warns(ConvergenceWarning, match="too few: the variance of f that they leave"):
+        model.fit(t, f + 0.1 * rng.standard_normal(1000), noise_variance=0.01)
+    assert model.cost_per_row_ > 0.1
 
 
 def test_enough_points_or_a_number_of_the_user_are_not_reported(few_points):
