@@ -307,13 +307,13 @@ def covariance(residual, V, posterior, out=None):
 class Gradient(NamedTuple):
     """Derivatives of a bound w.r.t. the kernel's parameters (P,) and the points (M, D) or None.
 
-    ``moments`` is None or holds, for each output, the mean (N,) and the variance (N,) of f at the
-    rows. The variance includes the residual times its scale v, as in the bound.
+    ``moments`` is None or the mean and the variance of f at the rows, (K, N) each, of K outputs.
+    The variance includes the residual times its scale v, as in the bound.
     """
 
     theta: np.ndarray
     Z: np.ndarray | None
-    moments: list | None
+    moments: tuple | None
 
 
 def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
@@ -351,8 +351,7 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
         partial(_adjoint_Kuu, posteriors, grams),
         wrt_Z,
     )
-    pairs = list(zip(rows[::2], rows[1::2], strict=True))
-    return Gradient(theta, Z, pairs if moments else None)
+    return Gradient(theta, Z, (np.stack(rows[::2]), np.stack(rows[1::2])) if moments else None)
 
 
 def _adjoint_V(posteriors, needs_gram, moments, V, *values):
