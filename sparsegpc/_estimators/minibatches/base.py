@@ -283,19 +283,13 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Return the `FirstModel` of rows `X`, the first of those with these targets."""
         raise NotImplementedError
 
-    def _sparse_model(self, kernel, likelihood, rows, targets, prior):
-        """Return the `SparseModel` of merged rows."""
-        return SparseModel(
-            kernel,
-            likelihood,
-            rows.X,
-            targets,
-            rows.weight,
-            slack=self._slack,
-            fit_prior_mean=self.fit_prior_mean and likelihood.has_prior_mean,
-            prior=prior,
+    def _model_options(self, likelihood):
+        """Return the options of `SparseModel` that the parameters imply."""
+        return {
+            "slack": self._slack,
+            "fit_prior_mean": self.fit_prior_mean and likelihood.has_prior_mean,
             **row_options(),
-        )
+        }
 
     def _model(self, of_stream=False):
         """Return the core's model for the current kernel."""

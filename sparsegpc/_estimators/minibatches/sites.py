@@ -5,6 +5,7 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.minibatches.site_batches import SiteBatches
+from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.settings import resolve_slack
@@ -56,7 +57,9 @@ class SiteMinibatches(BaseMinibatches):
         )
         targets = self._likelihood.targets(y, weight, rows)
         prior = choice.prior(hyperparameters, spread)
-        model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)
+        options = self._model_options(self._likelihood)
+        parts = hyperparameters.kernel, self._likelihood, rows.X, targets, rows.weight
+        model = SparseModel(*parts, prior=prior, **options)
         if choice.is_named:
             model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
         return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, choice)
