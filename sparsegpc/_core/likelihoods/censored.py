@@ -11,12 +11,14 @@ for the variance :math:`\lambda` of the noise. All three are concave in f.
 """
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from sparsegpc._core.likelihoods.base import Likelihood
+from sparsegpc._core.likelihoods.constants import best_constant_between
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.numerics.floats import LOG_2PI
 
@@ -64,8 +66,8 @@ class CensoredGaussian(Likelihood):
     def _best_constants(self, y, weight):
         # In a part of the rows, all of them limits, the slope may have one sign.
         reach = WIDTHS * np.exp(0.5 * self.log_noise)
-        limits = y["y"].min() - reach, y["y"].max() + reach
-        return self._best_constant_between(*limits, y, weight)
+        expect = partial(self._expect_constants, y=y, weight=weight)
+        return best_constant_between(expect, y["y"].min() - reach, y["y"].max() + reach)
 
 
 def expected_log_density(y, event, mean, variance, log_noise):
