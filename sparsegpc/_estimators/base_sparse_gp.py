@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 import numpy as np
-from sklearn.base import _fit_context, is_classifier
+from sklearn.base import _fit_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -371,8 +371,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
                 found_warnings = self._learn_rows(rows, progress, context)
             if not self._without_copies:
                 found_warnings = copied_records_warnings(rows) + found_warnings
-            labels = y if is_classifier(self) else None
-            emit_warnings(weight_warnings(sample_weight, labels) + found_warnings)
+            emit_warnings(weight_warnings(self, y, sample_weight) + found_warnings)
         return self
 
     def _checked_rows(self, X, y, sample_weight, *, reset):

@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
@@ -247,8 +246,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         with task as context, single_threaded_blas():
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=True)
             found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
-            labels = y if is_classifier(self) else None
-            emit_warnings(weight_warnings(sample_weight, labels) + found)
+            emit_warnings(weight_warnings(self, y, sample_weight) + found)
         return self
 
     def _partial_fit(self, X, y, sample_weight, *row_arguments):
@@ -258,7 +256,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             is_first = not hasattr(self, "kernel_")
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=is_first)
             found = self._learn_block(*rows, progress)
-            emit_warnings(weight_warnings(sample_weight, scaled="the weights of all calls") + found)
+            scaled = "the weights of all calls"
+            emit_warnings(weight_warnings(self, None, sample_weight, scaled) + found)
         return self
 
     def _merged_rows(self, X, y, sample_weight, *row_arguments, reset):
