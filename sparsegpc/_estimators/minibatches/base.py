@@ -1,4 +1,4 @@
-"""Base class of the estimators that learn from minibatches, and how they start."""
+"""Base class of the estimators that learn from minibatches."""
 
 import numbers
 from collections.abc import Callable
@@ -11,28 +11,17 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitResult, FitSettings
+from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay, rate_with_memory
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints, PivotedSelector
+from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
-from sparsegpc._estimators.kernels.initialization import (
-    function_starts,
-    shorter_lengths,
-    weak_prior,
-)
-from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
-from sparsegpc._estimators.kernels.spread import Spread
-from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 from sparsegpc._estimators.learning.point_selection import (
     METHODS,
     check_inducing_points,
@@ -43,10 +32,11 @@ from sparsegpc._estimators.messages.data_warnings import weight_warnings
 from sparsegpc._estimators.messages.fit_warnings import describe_rough, describe_trivial
 from sparsegpc._estimators.messages.reporting import epoch_progress
 from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
+from sparsegpc._estimators.minibatches.first_model import learn_theta
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
-# Rows, points and steps of the fit that gives start values; it takes a second or two.
-START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
+# Start values are learned from this many rows.
+START_ROWS = 2000
 # Steps of the hyperparameters in as many rows as `memory` holds. The gradients that Adam remembers
 # are then those of less than half of them.
 MOVES_IN_MEMORY = 30
@@ -69,42 +59,6 @@ class FirstRows(NamedTuple):
         """Return these rows, followed by further ones."""
         both = zip(self[:3], (X, y, weight), strict=True)
         return FirstRows(*map(np.concatenate, both), self.n_learned)
-
-
-class FirstModel(NamedTuple):
-    """A `SparseModel` of few rows, from which start values are learned.
-
-    ``kernel`` is scikit-learn's kernel of f; ``hyperparameters`` are its `Hyperparameters`,
-    followed by those of the likelihood; ``spread`` holds the distances of the rows; ``choice`` is
-    what the parameters say of the kernel.
-    """
-
-    kernel: Kernel
-    hyperparameters: Hyperparameters
-    model: SparseModel
-    spread: Spread
-    choice: KernelChoice
-
-
-def learn_theta(first, n_inducing):
-    """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
-    hyperparameters, spread = first.hyperparameters, first.spread
-    starts = StartOptions(function_starts(hyperparameters, spread, first.model))
-    selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
-    settings = FitSettings(
-        bounds=hyperparameters.bounds,
-        max_iter=START_ITERATIONS,
-        max_reselections=1,
-        progress=Progress(),
-        weak_prior=weak_prior(hyperparameters, spread),
-        shorter_lengths=shorter_lengths(hyperparameters, spread),
-    )
-    result = fit(first.model, starts, selector, settings)
-    of_column, others = missed_function_starts(first, result, may_be_single=True)
-    if of_column or others:
-        found = [*of_column, *others]
-        result = fit_faster(first.model, result, found, selector, settings)
-    return result.best.theta
 
 
 @with_parameters

@@ -21,7 +21,8 @@ from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
+from sparsegpc._estimators.minibatches.base import BaseMinibatches
+from sparsegpc._estimators.minibatches.first_model import FirstModel
 from sparsegpc._estimators.noise.base import NoiseData
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.polynomial import constant_noise

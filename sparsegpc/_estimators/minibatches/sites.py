@@ -12,7 +12,8 @@ from sparsegpc._estimators.input.settings import resolve_slack
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
+from sparsegpc._estimators.minibatches.base import BaseMinibatches
+from sparsegpc._estimators.minibatches.first_model import FirstModel
 from sparsegpc._estimators.noise.base import shape_prior
 
 
