@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import gradient, inducing_moments
+from sparsegpc._core.bounds.collapsed import gradient
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import (
@@ -19,7 +19,7 @@ from sparsegpc._core.models.base_model import BaseModel
 from sparsegpc._core.models.evaluation import Evaluation
 from sparsegpc._core.models.posterior import posterior_of
 from sparsegpc._core.models.prior import ProductPrior
-from sparsegpc._core.models.sites import expect_outputs, site_parameters, solve_sites
+from sparsegpc._core.models.sites import solve_sites, update_sites
 from sparsegpc._core.rows.blocks import Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
@@ -139,11 +139,8 @@ class SparseModel(BaseModel):
         ratios = [q.mean_ratio for q in functions]
 
         def block(V, residual, weight, *targets):
-            f = [inducing_moments(V, q) for q in functions]
-            mean, inducing_variance = map(np.stack, zip(*f, strict=True))
-            inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios
-            expected = [expectation for expectation, _ in expect_outputs(*inputs)]
-            return site_parameters(expected, mean)
+            rows = V, residual, weight, targets
+            return update_sites(*rows, likelihoods, functions, slack, ratios).sites()
 
         precision, shift = features.rows(
             block, features.residual, self.weight, *map(Table, self.targets)

@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse, inducing_moments
 from sparsegpc._core.bounds.slacks import scales_at, scales_for, settle_scales
 from sparsegpc._core.likelihoods.base import Sites, SiteState, by_output
 from sparsegpc._core.likelihoods.checks import refuse_negative
@@ -59,33 +59,50 @@ LEAST_MEAN_VARIANCE = 1e-3
 ROUNDING = 1e-12
 
 
-def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios):
-    """Return pairs of an `Expectation` and the scales of its residuals, one for each output.
+class SiteUpdate(NamedTuple):
+    """The sites that follow from a given q(u) at n rows, for K functions of all outputs.
 
-    `likelihoods` and `targets` are lists with those of each output at n rows; `mean` and
-    `inducing_variance` (K, n) are moments of the functions of all outputs. The `slack` determines
-    the scales; `ratios` are the mean residual ratios of all rows for each function, or None if it
-    needs none.
+    ``mean`` and ``inducing_variance`` (K, n) are moments of f. ``expected`` and ``scales`` hold the
+    `Expectation` of each output there, and the scales v of the residuals of its functions.
     """
+
+    mean: np.ndarray
+    inducing_variance: np.ndarray
+    expected: tuple
+    scales: tuple
+
+    def joined(self, field):
+        """Return a field of the expectations of all outputs together, (K, n)."""
+        return np.concatenate([getattr(each, field) for each in self.expected])
+
+    def sites(self):
+        """Return precisions, minus twice the derivatives of E_n in s_n, and shifts, alpha + p m."""
+        precision = np.maximum(self.joined("precision"), SMALLEST_PRECISION)
+        return precision, self.joined("slope") + precision * self.mean
+
+    def value(self):
+        """Return the sum over rows of E_n - (v - log v - 1) / 2, in nats."""
+        parts = zip(self.expected, self.scales, strict=True)
+        of_outputs = [(e.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)).sum() for e, v in parts]
+        return float(np.sum(of_outputs))
+
+
+def update_sites(V, residual, weight, targets, likelihoods, posteriors, slack, ratios):
+    """Return the `SiteUpdate` at rows of features V (M, n) and residual (n,).
+
+    `targets` and `likelihoods` are lists with those of each output, and `posteriors` one with q(u)
+    of each function. The `slack` determines the scales; `ratios` are the mean residual ratios of
+    all rows for each function, or None if it needs none.
+    """
+    moments = [inducing_moments(V, q) for q in posteriors]
+    mean, inducing_variance = map(np.stack, zip(*moments, strict=True))
     n = likelihoods[0].n_functions
-    outputs = zip(
-        likelihoods,
-        targets,
-        *(by_output(values, n) for values in (mean, inducing_variance, ratios)),
-        strict=True,
-    )
-    return [
+    by_function = [by_output(values, n) for values in (mean, inducing_variance, ratios)]
+    outputs = [
         settle_scales(slack, partial(likelihood.expect, y, weight, m, s, residual), residual, ratio)
-        for likelihood, y, m, s, ratio in outputs
+        for likelihood, y, m, s, ratio in zip(likelihoods, targets, *by_function, strict=True)
     ]
-
-
-def site_parameters(expected, mean):
-    """Return precisions and shifts (K, n) of sites from each output's `Expectation` at means."""
-    precision = np.concatenate([each.precision for each in expected])
-    precision = np.maximum(precision, SMALLEST_PRECISION)
-    slope = np.concatenate([each.slope for each in expected])
-    return precision, slope + precision * mean
+    return SiteUpdate(mean, inducing_variance, *zip(*outputs, strict=True))
 
 
 class SiteSolution(NamedTuple):
