@@ -283,7 +283,11 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         fitted = learn_rows(builder, decide_noise)
         self._plan, self.noise_bounds_ = fitted.problem.plan, fitted.compared_bounds
         self._last_unit_choice = self._unit_choice()
-        found = self._store_whole_fit(fitted) + unlearned_noise_warnings(self.noise_bounds_)
+        return self._store_whole_fit(fitted) + self._target_warnings(rows, fitted)
+
+    def _target_warnings(self, rows, fitted):
+        """Return a list of each `FitWarning` about targets that do not suit the learned noise."""
+        found = unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
         if rows.event is not None:
             # The limits are not distributed like observed targets.

@@ -300,13 +300,17 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self._store(model)
         progress.add(len(y), len(start.Z), self.lower_bound_)
         self.history_ = progress.history()
+        return self._epoch_warnings(model, first, rows[1], weight, n_done, astray)
+
+    def _epoch_warnings(self, model, first, y, weight, n_done, astray):
+        """Return a list of each `FitWarning` about what was learned in `n_done` epochs."""
         texts = self._describe_epochs(n_done, astray)
         learns = self.learning_rate > 0.0 and len(first.hyperparameters.theta) > 0
-        trivial = learns and not astray and model.is_trivial(self._state, rows[1], weight)
+        trivial = learns and not astray and model.is_trivial(self._state, y, weight)
         mismatch = self._describe_mismatch(first, trivial) if learns else ""
         if trivial:
             texts.append(describe_trivial(self, first, weight, mismatch=mismatch))
-        elif n_epochs and not texts:
+        elif self._n_learning_epochs and not texts:
             texts.append(describe_rough(first.model, self._applied_to(first.model)))
         found = [FitWarning(UserWarning, mismatch)] if mismatch and not trivial else []
         return found + [FitWarning(ConvergenceWarning, text) for text in texts if text]
