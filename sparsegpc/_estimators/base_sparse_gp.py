@@ -392,13 +392,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         targets = None if self._likelihood.merges_unequal_targets else rows.y
         return merge_rows(rows.X, rows.weight, targets=targets)
 
-    def _sparse_model(self, kernel, likelihood, rows, merged, prior=None):
-        """Return the core's model of `PresentRows`, given the `MergedRows`."""
-        targets = likelihood.targets(rows.y, rows.weight, merged)
-        data = merged.X, targets, merged.weight
-        options = self._model_options(likelihood)
-        return SparseModel(kernel, likelihood, *data, prior=prior, **options)
-
     def _model_options(self, likelihood):
         """Return the options of `SparseModel` that the parameters imply."""
         return {
@@ -507,6 +500,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
 
     def _model_of_rows(self, rows):
         """Return the `ModelOfRows` of `PresentRows`."""
-        kernel, likelihood = self._posterior.kernel, self._likelihood
-        model = self._sparse_model(kernel, likelihood, rows, self._merged(rows))
+        merged, likelihood = self._merged(rows), self._likelihood
+        targets = likelihood.targets(rows.y, rows.weight, merged)
+        data = self._posterior.kernel, likelihood, merged.X, targets, merged.weight
+        model = SparseModel(*data, **self._model_options(likelihood))
         return ModelOfRows(self, model, self._theta)

@@ -5,16 +5,14 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
 from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.minibatches.site_batches import SiteBatches
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.settings import resolve_slack
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.learning.problem_builders import likelihood_model
 from sparsegpc._estimators.minibatches.base import BaseMinibatches
 from sparsegpc._estimators.minibatches.first_model import FirstModel
-from sparsegpc._estimators.noise.base import shape_prior
 
 
 @with_parameters
@@ -52,18 +50,8 @@ class SiteMinibatches(BaseMinibatches):
         rows = merge_rows(X, weight, targets=targets)
         spread = measure_spread(rows.X, rows.weight).of_first_rows()
         choice = KernelChoice.of(self)
-        kernel = choice.resolve(spread)
-        hyperparameters = adapt_kernel(
-            kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE, X=rows.X
-        )
-        targets = self._likelihood.targets(y, weight, rows)
-        prior = choice.prior(hyperparameters, spread)
-        options = self._model_options(self._likelihood)
-        parts = hyperparameters.kernel, self._likelihood, rows.X, targets, rows.weight
-        model = SparseModel(*parts, prior=prior, **options)
-        if choice.is_named:
-            model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
-        return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, choice)
+        found = likelihood_model(self, choice, self._likelihood, y, weight, rows, spread)
+        return FirstModel(*found, spread, choice)
 
     @property
     def _slack(self):
