@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 import numpy as np
-from sklearn.base import _fit_context, is_classifier
+from sklearn.base import _fit_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -371,8 +371,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
                 found_warnings = self._learn_rows(rows, progress, context)
             if not self._without_copies:
                 found_warnings = copied_records_warnings(rows) + found_warnings
-            labels = y if is_classifier(self) else None
-            emit_warnings(weight_warnings(sample_weight, labels) + found_warnings)
+            emit_warnings(weight_warnings(self, y, sample_weight) + found_warnings)
         return self
 
     def _checked_rows(self, X, y, sample_weight, *, reset):
@@ -392,13 +391,6 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         """Return the merged rows of `PresentRows`."""
         targets = None if self._likelihood.merges_unequal_targets else rows.y
         return merge_rows(rows.X, rows.weight, targets=targets)
-
-    def _sparse_model(self, kernel, likelihood, rows, merged, prior=None):
-        """Return the core's model of `PresentRows`, given the `MergedRows`."""
-        targets = likelihood.targets(rows.y, rows.weight, merged)
-        data = merged.X, targets, merged.weight
-        options = self._model_options(likelihood)
-        return SparseModel(kernel, likelihood, *data, prior=prior, **options)
 
     def _model_options(self, likelihood):
         """Return the options of `SparseModel` that the parameters imply."""
@@ -508,6 +500,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
 
     def _model_of_rows(self, rows):
         """Return the `ModelOfRows` of `PresentRows`."""
-        kernel, likelihood = self._posterior.kernel, self._likelihood
-        model = self._sparse_model(kernel, likelihood, rows, self._merged(rows))
+        merged, likelihood = self._merged(rows), self._likelihood
+        targets = likelihood.targets(rows.y, rows.weight, merged)
+        data = self._posterior.kernel, likelihood, merged.X, targets, merged.weight
+        model = SparseModel(*data, **self._model_options(likelihood))
         return ModelOfRows(self, model, self._theta)

@@ -302,7 +302,11 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         self._has_known_noise = rows.noise_variance is not None
         self._is_censored = rows.event is not None
         self._last_unit_choice = self._unit_choice()
-        found = self._store_whole_fit(fitted) + unlearned_noise_warnings(self.noise_bounds_)
+        return self._store_whole_fit(fitted) + self._target_warnings(rows, fitted)
+
+    def _target_warnings(self, rows, fitted):
+        """Return a list of each `FitWarning` about targets that do not suit the learned noise."""
+        found = unlearned_noise_warnings(self.noise_bounds_)
         learned = self._rows_as_learned(rows)
         if rows.event is not None:
             # The limits are not distributed like observed targets.

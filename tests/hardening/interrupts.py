@@ -35,7 +35,7 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.rows import blocks, dask_blocks, threads
-from sparsegpc._estimators.minibatches import base as minibatches
+from sparsegpc._estimators.minibatches import first_model
 from sparsegpc.decomposition import BayesianGPLVM
 
 PACKAGE = str(Path(sparsegpc.__file__).parent) + os.sep
@@ -117,11 +117,11 @@ def a_cluster():
 @contextmanager
 def quick_start():
     """Few iterations for what batches begin with."""
-    old, minibatches.START_ITERATIONS = minibatches.START_ITERATIONS, 1
+    old, first_model.START_ITERATIONS = first_model.START_ITERATIONS, 1
     try:
         yield
     finally:
-        minibatches.START_ITERATIONS = old
+        first_model.START_ITERATIONS = old
 
 
 CASES = {

@@ -12,6 +12,32 @@ with *precision* p, *shift* b and *log scale* o; f has the constant prior mean
 and the optimal q(u) is, in whitened coordinates, N(w, B^-1) with :math:`w = B^{-1} h`.
 
 The slack is the penalty for variance that the inducing points do not explain; see `slacks`.
+
+Examples
+--------
+Regression with a noise variance of 0.04: the bound with 4, 10 and all 30 rows as inducing points,
+and the log marginal likelihood of the exact Gaussian process.
+
+>>> from scipy.stats import multivariate_normal
+>>> from sparsegpc._core.bounds.features import RowFeatures
+>>> from sparsegpc._core.bounds.slacks import TIGHT
+>>> from sparsegpc._core.kernels.algebra import FreeKernel
+>>> from sparsegpc._core.kernels.families import RBF
+>>> from sparsegpc._core.likelihoods.base import Sites
+>>> from sparsegpc._core.rows.blocks import RowBlocks
+>>> X = np.linspace(0.0, 5.0, 30)[:, None]
+>>> y, p = np.sin(X[:, 0]), np.full(30, 25.0)
+>>> sites = Sites(p, p * y, -0.5 * (np.log(2.0 * np.pi / p) + p * y**2))
+>>> theta = np.zeros(1)  # the log length scale
+>>> kernel = FreeKernel(RBF(1), theta, np.array([True]))
+>>> def bound(Z):
+...     features = RowFeatures(RowBlocks(len(X), len(Z)), kernel, theta, Z, X)
+...     return collapse(features, sites, TIGHT, prior_mean=0.0).bound
+>>> print(*(f"{bound(Z):.4f}" for Z in (X[::8], X[::3], X)))
+-4.2114 6.4116 6.4388
+>>> exact = multivariate_normal(cov=kernel.value(theta, X, X) + np.diag(1.0 / p)).logpdf(y)
+>>> print(f"{exact:.4f}")
+6.4388
 """
 
 from functools import partial
@@ -154,10 +180,13 @@ def row_sums(features, sites, slack):
 
 
 class _Profile(NamedTuple):
-    """The bound without its slack as a function of the prior mean, at the optimal q(u).
+    r"""The bound without its slack as a function of the prior mean, at the optimal q(u).
 
-    At the prior mean ``centre + x`` the bound is ``value + slope x - curvature x^2 / 2 - log|B| /
-    2``, and w is ``w_b - x w_p``. In docs/theory.rst the coefficients are A_0, A_1 and A_2.
+    With the ``centre`` :math:`\mu_0`, the ``value`` :math:`A_0`, the ``slope`` :math:`A_1` and the
+    ``curvature`` :math:`A_2`, at the prior mean :math:`\mu = \mu_0 + x`
+
+    .. math:: \mathcal{L}_0 = -\tfrac12 \log|B| + A_0 + A_1 x - \tfrac12 A_2 x^2, \qquad
+        w = w_b - x w_p, \quad w_b = B^{-1} V (b - \mu_0 p), \quad w_p = B^{-1} V p.
     """
 
     LB: np.ndarray
@@ -205,7 +234,13 @@ def mean_curvature(precision, Vp, w_p):
 
 
 def _profile(sums):
-    """Return the `_Profile` from the sums, with their rounding errors. Cost M^3 / 3."""
+    r"""Return the `_Profile` from the sums, with their rounding errors. Cost M^3 / 3.
+
+    With :math:`h = V (b - \mu_0 p)` the coefficients are
+    :math:`A_0 = \sum_n (o_n + \mu_0 b_n - \tfrac12 \mu_0^2 p_n) + \tfrac12 h^\top w_b`,
+    :math:`A_1 = \sum_n (b_n - \mu_0 p_n) - (V p)^\top w_b`, whose sum vanishes, and
+    :math:`A_2 = \sum_n p_n - (V p)^\top w_p`.
+    """
     LB = cholesky_of_identity_plus(sums.VpV)
     centre = sums.shift / sums.precision if sums.precision > 0.0 else 0.0
     h = sums.Vb - centre * sums.Vp
@@ -231,7 +266,7 @@ def optimal_posterior(sums, n_rows, slack, prior_mean=None):
 
 
 def collapse(features, sites, slack, prior_mean=None, peaks=None, mean_prior=FLAT):
-    """Return the optimal q(u) for given sites as a `FunctionPosterior`, with the bound.
+    r"""Return the optimal q(u) for given sites as a `FunctionPosterior`, with the bound.
 
     With a `prior_mean` of None the bound plus the log density of a `MeanPrior` is maximised over
     the prior mean, in which it is quadratic. `peaks` holds the place of the maximum of each site,
@@ -240,15 +275,22 @@ def collapse(features, sites, slack, prior_mean=None, peaks=None, mean_prior=FLA
 
     Cost N M^2 + M^3 / 3 + 4 N M. Where the data determine f well, the coefficients of `_Profile`
     are small differences of large sums, and digits cancel. The second pass over the rows computes
-    the coefficients from residuals instead, at the cost 4 N M.
+    them from residuals instead, at the cost 4 N M: with :math:`m^0 = \mu_0 + V^\top w_b` and
+    :math:`\dot m = 1 - V^\top w_p`, its derivative w.r.t. the prior mean,
+
+    .. math::
+        A_0 &= \sum_n (o_n + b_n m^0_n - \tfrac12 p_n (m^0_n)^2) - \tfrac12 w_b^\top w_b, \\
+        A_1 &= \sum_n \dot m_n (b_n - p_n m^0_n) + w_p^\top w_b, \qquad
+        A_2 = \sum_n p_n \dot m_n^2 + w_p^\top w_p.
     """
     n_rows = features.n_rows
     sums = row_sums(features, sites, slack)
     profile = _profile(sums)
     w_p, w_b, centre = profile.w_p, profile.w_b, profile.centre
 
-    def residuals(V, p, b, log_scale, *peak):
-        ones_residual, mean = 1.0 - w_p @ V, w_b @ V
+    def coefficients(V, p, b, log_scale, *peak):
+        # m^0 less the centre, its derivative w.r.t. the prior mean, and alpha = b - p m^0.
+        mean, share = w_b @ V, 1.0 - w_p @ V
         if peak:
             place, log_height = peak
             error = place - centre - mean
@@ -258,9 +300,9 @@ def collapse(features, sites, slack, prior_mean=None, peaks=None, mean_prior=FLA
             d = b - centre * p
             alpha = d - p * mean
             value = log_scale + centre * (b - 0.5 * centre * p) + mean * (d - 0.5 * p * mean)
-        return value.sum(), ones_residual @ alpha, p @ ones_residual**2
+        return value.sum(), share @ alpha, p @ share**2
 
-    value, slope, curvature = features.sum(residuals, *sites, *(peaks or ()))
+    value, slope, curvature = features.sum(coefficients, *sites, *(peaks or ()))
     profile = profile._replace(
         value=value - 0.5 * w_b @ w_b,
         slope=slope + w_p @ w_b,
@@ -307,17 +349,17 @@ def covariance(residual, V, posterior, out=None):
 class Gradient(NamedTuple):
     """Derivatives of a bound w.r.t. the kernel's parameters (P,) and the points (M, D) or None.
 
-    ``moments`` is None or holds, for each output, the mean (N,) and the variance (N,) of f at the
-    rows. The variance includes the residual times its scale v, as in the bound.
+    ``moments`` is None or the mean and the variance of f at the rows, (K, N) each, of K outputs.
+    The variance includes the residual times its scale v, as in the bound.
     """
 
     theta: np.ndarray
     Z: np.ndarray | None
-    moments: list | None
+    moments: tuple | None
 
 
 def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
-    """Return the `Gradient` of the bound at fixed sites w.r.t. the kernel's parameters and Z.
+    r"""Return the `Gradient` of the bound at fixed sites w.r.t. the kernel's parameters and Z.
 
     If the sites are optimal for the current kernel, it is the total derivative (envelope theorem).
     The outputs share the features, and the gradient is that of the sum of their bounds. Each output
@@ -325,9 +367,18 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
     w.r.t. the residual, (N,), or None to take the derivative from the slack. `moments` asks for the
     moments of f at the rows, which cost N M.
 
-    With ``g = v * precision`` the derivative of the bound w.r.t. the residual is ``-g / 2``, and
-    that w.r.t. V is ``G = -B^-1 V diag(p) + w (shift - p mean)^T + V diag(g)``. The cost is 2 N M^2
-    for each output, plus 3 N M^2, or 2 N M^2 if the slack has unit scale.
+    Let :math:`g = p v`. The derivative of the bound w.r.t. the residual is :math:`-g / 2`, that
+    w.r.t. V, including that through the residual, is
+
+    .. math:: \bar V = -B^{-1} V P + w (b - p m)^\top + V \mathrm{diag}(g),
+
+    and from :math:`V (b - p m) = w` follows
+
+    .. math:: -\tfrac12 \bar V V^\top
+        = -\tfrac12 [B^{-1} - I + w w^\top + V \mathrm{diag}(g) V^\top],
+
+    from which `pull_back` computes the derivative w.r.t. Kuu. The cost is 2 N M^2 for each output,
+    plus 3 N M^2, or 2 N M^2 if the slack has unit scale.
     """
     n_rows = features.n_rows
     posteriors, inputs = [], []
@@ -351,15 +402,14 @@ def gradient(features, outputs, slack, *, wrt_Z=False, moments=False):
         partial(_adjoint_Kuu, posteriors, grams),
         wrt_Z,
     )
-    pairs = list(zip(rows[::2], rows[1::2], strict=True))
-    return Gradient(theta, Z, pairs if moments else None)
+    return Gradient(theta, Z, (np.stack(rows[::2]), np.stack(rows[1::2])) if moments else None)
 
 
 def _adjoint_V(posteriors, needs_gram, moments, V, *values):
-    """Return the sum of G over the outputs, the sums that `_adjoint_Kuu` takes, and the moments.
+    """Return the derivative w.r.t. V, the sums that `_adjoint_Kuu` takes, and the moments.
 
-    `posteriors` holds w, the prior mean and B^-1 of each output, `values` its precision, shift, g
-    and scaled residual at the rows of a block.
+    The first is the sum over the outputs. `posteriors` holds w, the prior mean and B^-1 of each
+    output, `values` its precision, shift, g and scaled residual at the rows of a block.
     """
     total, mean_and_variance = None, []
     sum_g = sum(g for _, _, g, _ in values)
@@ -368,23 +418,24 @@ def _adjoint_V(posteriors, needs_gram, moments, V, *values):
     ):
         mean = w @ V
         mean += prior_mean
-        G = B_inverse @ V
+        V_bar = B_inverse @ V
         if moments:
             # Where precisions are large, rounding may turn the first term negative.
-            explained = np.maximum(np.einsum("mn,mn->n", V, G), 0.0)
-            mean_and_variance += [mean, explained + scaled_residual]
+            inducing_variance = np.maximum(np.einsum("mn,mn->n", V, V_bar), 0.0)
+            mean_and_variance += [mean, inducing_variance + scaled_residual]
         alpha = shift - p * mean
-        for strip in strips(*G.shape):
-            part = G[strip]
+        # In place, and a few rows at a time: the array is as large as V.
+        for strip in strips(*V_bar.shape):
+            part = V_bar[strip]
             part *= -p
             part += w[strip, None] * alpha
             part += V[strip] * sum_g if total is None else total[strip]
-        total = G
+        total = V_bar
     return total, (weighted_gram(V, sum_g),) if needs_gram else (), mean_and_variance
 
 
 def _adjoint_Kuu(posteriors, grams, sums):
-    """Return -G V^T / 2, which is symmetric, in closed form.
+    """Return minus half the derivative w.r.t. V times V^T, which is symmetric, in closed form.
 
     `grams` holds B of each output. If it is None, the only entry of `sums` is V diag(g) V^T.
     """

@@ -5,7 +5,15 @@ With :math:`L_{uu} L_{uu}^\top = K_{uu}`, plus jitter if it is nearly singular, 
 matrix. The residual of a row is the prior variance that the inducing points do not explain,
 :math:`k(x_n, x_n) - \sum_i V_{in}^2`.
 The bounds depend on the kernel through V and the residual only, so their gradients follow from the
-adjoints of the two (the derivatives of the bound w.r.t. V and the residual).
+*adjoints* of the two: the derivatives :math:`\bar V` and :math:`\bar r` of the bound. Since
+:math:`dV = L_{uu}^{-1} dK_{uf} - L_{uu}^{-1} dL_{uu} V` and
+:math:`dK_{uu} = dL_{uu} L_{uu}^\top + L_{uu} dL_{uu}^\top`,
+
+.. math:: \bar K_{uf} = L_{uu}^{-\top} \bar V, \qquad
+    \bar K_{uu} = L_{uu}^{-\top} A L_{uu}^{-1}, \quad A = -\tfrac12 \bar V V^\top, \qquad
+    \bar K_{nn} = \bar r_n,
+
+where :math:`\bar V V^\top` is symmetric at the optimal q(u).
 """
 
 import numpy as np
@@ -120,11 +128,10 @@ class RowFeatures:
         """Contract adjoints of V, Kuu and kdiag into gradients w.r.t. `theta` (P,) and Z (M, D).
 
         ``adjoint_V(V, *values)`` takes the values of the `inputs` in a block, as in `visit`. It
-        returns G (M, n), the derivative of the objective w.r.t. the block of V, including that
-        through the residual; a tuple of terms of sums over the blocks; and a tuple of arrays over
-        the rows of the block. `adjoint_kdiag` has the shape (N,). ``adjoint_Kuu(sums)`` takes the
-        sums over blocks and returns a symmetric (M, M) array A: the adjoint of Kuu, with its
-        jitter, is ``Luu^-T A Luu^-1``.
+        returns the adjoint of the block of V, (M, n), including that through the residual; a tuple
+        of terms of sums over the blocks; and a tuple of arrays over the rows of the block.
+        `adjoint_kdiag` has the shape (N,). ``adjoint_Kuu(sums)`` takes the sums over blocks and
+        returns the symmetric matrix A (M, M), see the docstring of the module.
 
         Return the two gradients, the second None unless `wrt_Z`, and the arrays over all rows. Cost
         M N (M + D) beyond `adjoint_V`.
@@ -133,8 +140,8 @@ class RowFeatures:
 
         def block(stored, X, by_kdiag, *values):
             V, pullback = stored
-            G, sums, rows = adjoint_V(V, *values)
-            adjoint_Kuf = solve_lower(Luu, G, transposed=True, overwrite=True)
+            V_bar, sums, rows = adjoint_V(V, *values)
+            adjoint_Kuf = solve_lower(Luu, V_bar, transposed=True, overwrite=True)
             grad_theta, grad_Z = pullback(adjoint_Kuf, wrt_Z)
             grad_theta = grad_theta + kernel.diag_pullback(theta, X, by_kdiag)
             return (grad_theta, grad_Z if wrt_Z else 0.0, *sums), rows

@@ -128,6 +128,18 @@ def scales_for(likelihood, slack):
     return STANDARD if likelihood.has_own_slack else slack
 
 
+def scales_at(slack, precision, residual, mean_ratios=None):
+    """Return the scales v at site precisions, both of shape (K, n).
+
+    `mean_ratios` are those of all rows for each function; None means that these are all rows.
+    """
+    v = np.empty(precision.shape)
+    for k, p in enumerate(precision):
+        ratio = p * residual
+        v[k] = slack.scale(ratio, ratio.mean() if mean_ratios is None else mean_ratios[k])
+    return v
+
+
 def settle_scales(slack, expect, residual, mean_ratios):
     """Return an `Expectation` at scales v (K, n) that are consistent with its precisions, and v.
 
@@ -141,10 +153,7 @@ def settle_scales(slack, expect, residual, mean_ratios):
     for k in range(N_STEPS + 1):
         v = np.exp(log_v)
         expected = expect(v)
-        target = np.empty_like(v)
-        for row, precision, mean_ratio in zip(target, expected.precision, mean_ratios, strict=True):
-            row[:] = slack.scale(precision * residual, mean_ratio)
-        step = np.log(target) - log_v
+        step = np.log(scales_at(slack, expected.precision, residual, mean_ratios)) - log_v
         if k == N_STEPS or np.abs(step).max() < SETTLED:
             break
         length = 1.0 if old_step is None else _secant_length(old_step, step, move)

@@ -1,4 +1,9 @@
-"""Fit a model from one start: select points and maximise the bound over theta in turns.
+r"""Fit a model from one start: select points and maximise the bound over theta in turns.
+
+With the points Z, the hyperparameters :math:`\theta` and the site precisions p the turns are
+
+.. math:: Z \leftarrow \mathrm{select}(\theta, p), \qquad
+    \theta, p \leftarrow \arg\max_{\theta, p} \{ \mathcal{L}(\theta, Z, p) + \log p(\theta) \}.
 
 Each selection uses the current kernel and site precisions. The maximisation after it continues with
 the Hessian learned so far. With many rows it ends early, as the next selection changes the bound by

@@ -6,15 +6,12 @@ all methods, with defaults where possible, and `LabelLikelihood` those of class 
 """
 
 import inspect
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize
 
-# Largest absolute value of a constant function: exp(-30) is negligible beside one.
-LARGEST_CONSTANT = 30.0
-# Limits to try next if the best constants are larger, as with targets in other units.
-LARGER_CONSTANTS = (3e4, 3e7, 3e10)
+from sparsegpc._core.likelihoods.constants import best_constants
 
 
 class Sites(NamedTuple):
@@ -305,48 +302,9 @@ class Likelihood:
         return value, expected.slope.sum(axis=1), by_params + slope
 
     def _best_constants(self, y, weight):
-        """Return the constant functions that maximise the likelihood, shape (K,).
-
-        If there is no maximum, they are at most `LARGEST_CONSTANT`.
-        """
-        zeros = np.zeros(self.n_functions)
-        first = found = self._best_constants_below(LARGEST_CONSTANT, zeros, y, weight)
-        if np.abs(first).max() < LARGEST_CONSTANT:
-            return first
-        for largest in LARGER_CONSTANTS:
-            # The likelihood may overflow on the way.
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = self._best_constants_below(largest, found, y, weight)
-                value = self._expect_constants(found, y, weight).value.sum()
-            if np.abs(found).max() < largest:
-                least = self._expect_constants(first, y, weight).value.sum()
-                is_better = np.isfinite(value) and value > least + 1e-6 * abs(least)
-                return found if is_better else first
-        return first
-
-    def _best_constant_between(self, low, high, y, weight):
-        """Return the best constant of a single function, (1,), for a log-concave likelihood.
-
-        Then the slope decreases. If it does not vanish between the limits, one of them is best.
-        """
-
-        def slope(constant):
-            return float(self._expect_constants(np.array([constant]), y, weight).slope.sum())
-
-        if slope(low) <= 0.0 or slope(high) >= 0.0:
-            return np.array([low if slope(low) <= 0.0 else high])
-        return np.array([brentq(slope, low, high)])
-
-    def _best_constants_below(self, largest, start, y, weight):
-        """Return the best constants between -`largest` and `largest`, from a start (K,)."""
-
-        def negative(constants):
-            expected = self._expect_constants(constants, y, weight)
-            return -float(expected.value.sum()), -expected.slope.sum(axis=1)
-
-        limits = [(-largest, largest)] * self.n_functions
-        options = {"maxiter": 50}
-        return minimize(negative, start, jac=True, bounds=limits, options=options).x
+        """Return the constant functions that maximise the likelihood, shape (K,)."""
+        expect = partial(self._expect_constants, y=y, weight=weight)
+        return best_constants(expect, self.n_functions)
 
     def initial_params(self, y, weight):
         """Return the initial parameters of one output, shape (P,)."""

@@ -12,12 +12,14 @@ same at all rows, or known at each row, or the sum of the two.
 """
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from sparsegpc._core.likelihoods.base import Likelihood
+from sparsegpc._core.likelihoods.constants import best_constant_between
 from sparsegpc._core.likelihoods.expectations import expected_log_normal_cdf
 from sparsegpc._core.numerics.floats import LOG_2PI
 
@@ -81,8 +83,8 @@ class CensoredGaussian(Likelihood):
     def _best_constants(self, y, weight):
         # In a part of the rows, all of them limits, the slope may have one sign.
         reach = WIDTHS * np.exp(0.5 * self._log_noise(y).max())
-        limits = y["y"].min() - reach, y["y"].max() + reach
-        return self._best_constant_between(*limits, y, weight)
+        expect = partial(self._expect_constants, y=y, weight=weight)
+        return best_constant_between(expect, y["y"].min() - reach, y["y"].max() + reach)
 
 
 def censored_targets(y, event, known=0.0):

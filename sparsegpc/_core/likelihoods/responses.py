@@ -5,12 +5,14 @@ mean. A subclass adds the density, the distribution function and the expectation
 distribution.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from sparsegpc._core.likelihoods.base import LARGEST_CONSTANT, Likelihood
+from sparsegpc._core.likelihoods.base import Likelihood
+from sparsegpc._core.likelihoods.constants import LARGEST_CONSTANT, best_constant_between
 
 OBSERVATION = np.dtype([("y", float), ("exposure", float), ("event", float)])
 # Beyond this logarithm of a ratio of mean to target, exp continues as a quadratic polynomial.
@@ -189,7 +191,8 @@ class ResponseLikelihood(Likelihood):
         return float(np.clip(start, *limits)), limits
 
     def _best_constants(self, y, weight):
-        return self._best_constant_between(*self._constant_start(y, weight)[1], y, weight)
+        expect = partial(self._expect_constants, y=y, weight=weight)
+        return best_constant_between(expect, *self._constant_start(y, weight)[1])
 
 
 def finite_exp(x):

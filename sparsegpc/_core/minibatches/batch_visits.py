@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import RowSums, inducing_moments
+from sparsegpc._core.bounds.collapsed import RowSums
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.likelihoods.checks import initial_states
-from sparsegpc._core.models.sites import expect_outputs, site_parameters
+from sparsegpc._core.models.sites import update_sites
 from sparsegpc._core.numerics.linalg import mirrored, weighted_gram
 from sparsegpc._core.rows.blocks import Table
 
@@ -44,22 +44,15 @@ def visit_batch(batch, posteriors, slack):
     """
     has_params = batch.likelihoods[0].n_params > 0
 
+    likelihoods, ratios = batch.likelihoods, [None] * len(posteriors)
+
     def block(V, residual, weight, *targets):
-        f = [inducing_moments(V, q) for q in posteriors]
-        mean, inducing_variance = map(np.stack, zip(*f, strict=True))
-        inputs = batch.likelihoods, targets, weight, mean, inducing_variance, residual, slack
-        expected, scales = zip(*expect_outputs(*inputs, [None] * len(posteriors)), strict=True)
-        precision, shift = site_parameters(expected, mean)
-        slope = np.concatenate([part.slope for part in expected])
-        cost = np.concatenate([part.residual_cost for part in expected])
-        value = [
-            (part.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)).sum()
-            for part, v in zip(expected, scales, strict=True)
-        ]
-        rows = slope, precision, cost
+        update = update_sites(V, residual, weight, targets, likelihoods, posteriors, slack, ratios)
+        rows = tuple(map(update.joined, ("slope", "precision", "residual_cost")))
         if has_params:
-            rows = (*rows, mean, inducing_variance + np.concatenate(scales) * residual)
-        return (float(np.sum(value)), *_block_sums(V, precision, shift)), rows
+            variance = update.inducing_variance + np.concatenate(update.scales) * residual
+            rows = (*rows, update.mean, variance)
+        return (update.value(), *_block_sums(V, *update.sites())), rows
 
     inputs = [batch.features.residual, batch.weight, *map(Table, batch.targets)]
     (value, *sums), rows = batch.features.visit(block, *inputs)

@@ -1,5 +1,7 @@
 """Running sums over a window of rows, and operations on `RowSums`."""
 
+from functools import reduce
+
 import numpy as np
 
 from sparsegpc._core.bounds.collapsed import RowSums
@@ -35,11 +37,6 @@ def added(first, second):
 def combined(weights, choices):
     """Return the weighted sum of tuples of `RowSums`, itself a tuple with one for each function."""
     return tuple(
-        RowSums(
-            *(
-                sum(weight * term for weight, term in zip(weights, terms, strict=True))
-                for terms in zip(*function_sums, strict=True)
-            )
-        )
+        reduce(added, map(scaled, function_sums, weights))
         for function_sums in zip(*choices, strict=True)
     )

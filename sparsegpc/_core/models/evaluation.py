@@ -13,19 +13,19 @@ class Evaluation(NamedTuple):
 
     ``solutions`` holds one solution for each function of each output, with its ``sites`` and the
     ``state`` from which the next evaluation can start. ``posterior`` is the `Posterior` of all
-    functions. ``noise`` is the `Posterior` of the log noise variances, or None if the model has no
-    noise process. ``jitter`` is the larger of their jitters.
+    functions, and ``noise`` that of the log noise variances, or None if the model has no noise
+    process. ``log_prior`` is that of theta, and ``grad_theta`` (P,) and ``grad_Z`` (M, D) are the
+    gradients of the `objective`, or None.
     """
 
     theta: np.ndarray
     points: InducingPoints
     solutions: tuple
     posterior: Posterior
-    jitter: float
-    grad_theta: np.ndarray | None
-    grad_Z: np.ndarray | None
-    noise: Posterior | None = None
-    log_prior: float = 0.0
+    noise: Posterior | None
+    log_prior: float
+    grad_theta: np.ndarray | None = None
+    grad_Z: np.ndarray | None = None
 
     @property
     def elbo(self):
@@ -36,6 +36,11 @@ class Evaluation(NamedTuple):
     def objective(self):
         """The function that learning maximises: the ELBO plus the log prior."""
         return self.elbo + self.log_prior
+
+    @property
+    def jitter(self):
+        """The relative jitter of the covariance of the points; the larger one of f and noise."""
+        return max(q.jitter for q in (self.posterior, self.noise) if q is not None)
 
     @property
     def states(self):

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import gradient, inducing_moments
+from sparsegpc._core.bounds.collapsed import gradient
 from sparsegpc._core.bounds.features import RowFeatures
 from sparsegpc._core.bounds.slacks import scales_for
 from sparsegpc._core.likelihoods.base import (
@@ -17,9 +17,9 @@ from sparsegpc._core.likelihoods.base import (
 from sparsegpc._core.likelihoods.checks import initial_states
 from sparsegpc._core.models.base_model import BaseModel
 from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.models.posterior import posterior_of
 from sparsegpc._core.models.prior import ProductPrior
-from sparsegpc._core.models.sites import expect_outputs, site_parameters, solve_sites
+from sparsegpc._core.models.sites import solve_sites, update_sites
 from sparsegpc._core.rows.blocks import Table, row_blocks
 from sparsegpc._core.rows.sources import spaced_rows, take_rows
 from sparsegpc._core.selection.selectors import CandidateRows
@@ -139,11 +139,8 @@ class SparseModel(BaseModel):
         ratios = [q.mean_ratio for q in functions]
 
         def block(V, residual, weight, *targets):
-            f = [inducing_moments(V, q) for q in functions]
-            mean, inducing_variance = map(np.stack, zip(*f, strict=True))
-            inputs = likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios
-            expected = [expectation for expectation, _ in expect_outputs(*inputs)]
-            return site_parameters(expected, mean)
+            rows = V, residual, weight, targets
+            return update_sites(*rows, likelihoods, functions, slack, ratios).sites()
 
         precision, shift = features.rows(
             block, features.residual, self.weight, *map(Table, self.targets)
@@ -241,17 +238,20 @@ class SparseModel(BaseModel):
     ):
         """Solve for the sites, starting from `states`, and return the `Evaluation`.
 
-        Raises `LinAlgError` if Kuu cannot be factored. Cost (2 n_iter + 5) N M^2 for each function,
-        where n_iter is the number of passes of the site solver.
+        At the optimal sites the gradient is that at fixed sites (envelope theorem). Raises
+        `LinAlgError` if Kuu cannot be factored. Cost (2 n_iter + 5) N M^2 for each function, where
+        n_iter is the number of passes of the site solver.
         """
         tol = self.site_tol() if tol is None else tol
-        options = {"prior_mean": self.prior_mean, "tol": tol, "max_iter": max_iter}
-        found = self._evaluated(theta, points, states, options, wrt_theta or wrt_Z, wrt_Z)
-        grad_theta = found.grad_theta
-        if grad_theta is not None:
-            grad_theta = grad_theta + self.prior.gradient(theta)
-        log_prior = found.log_prior + self.prior.log_density(theta)
-        return found._replace(log_prior=log_prior, grad_theta=grad_theta)
+        features = self._features(theta, points)
+        solutions = self._solve_sites(features, theta, states, tol=tol, max_iter=max_iter)
+        posterior, noise = self._posteriors(features, solutions)
+        log_prior = self._log_prior(theta, solutions) + self.prior.log_density(theta)
+        found = Evaluation(theta, points, solutions, posterior, noise, log_prior)
+        if not (wrt_theta or wrt_Z):
+            return found
+        grad_theta, grad_Z = self._gradient(features, theta, solutions, wrt_Z)
+        return found._replace(grad_theta=grad_theta + self.prior.gradient(theta), grad_Z=grad_Z)
 
     def solve(self, theta, points, states, *, tol=None, wrt_theta=True):
         """Return the `Evaluation` with sites that are solved as at the end of a fit.
@@ -262,50 +262,45 @@ class SparseModel(BaseModel):
         options = {"tol": tol, "max_iter": MAX_FINAL_ITERATIONS, "wrt_theta": wrt_theta}
         return self.evaluate(theta, points, states, **options)
 
-    def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
-        """Return the `Evaluation` without the prior of theta, given options of `solve_sites`."""
-        features = self.row_features(self.kernel, self.kernel_theta(theta), points.Z)
-        likelihoods = self.likelihoods(theta)
-        n_functions = self.likelihood.n_functions
-        outputs = zip(likelihoods, self.targets, by_output(states, n_functions), strict=True)
-        solutions = tuple(
+    def _features(self, theta, points):
+        """Return what the kernel determines at the rows and the points: the `RowFeatures`."""
+        return self.row_features(self.kernel, self.kernel_theta(theta), points.Z)
+
+    def _solve_sites(self, features, theta, states, **options):
+        """Return a tuple of the `SiteSolution` of each function, given options of `solve_sites`."""
+        outputs = zip(
+            self.likelihoods(theta),
+            self.targets,
+            by_output(states, self.likelihood.n_functions),
+            strict=True,
+        )
+        options = {"prior_mean": self.prior_mean, **options}
+        return tuple(
             solution
             for likelihood, y, own_states in outputs
             for solution in solve_sites(
                 features, likelihood, y, self.weight, self.slack, own_states, **options
             )
         )
-        grad_theta = grad_Z = None
-        if wrt_theta:
-            grad_theta, grad_Z = self._gradient(features, likelihoods, solutions, wrt_Z)
-        return Evaluation(
-            theta,
-            points,
-            solutions,
-            posterior=posterior_of(features, [found.posterior for found in solutions]),
-            jitter=features.jitter,
-            grad_theta=grad_theta,
-            grad_Z=grad_Z,
-            log_prior=joint_log_prior(likelihoods)[0],
-        )
 
-    def _gradient(self, features, likelihoods, solutions, wrt_Z):
-        """Return the gradients w.r.t. theta, shape (P,), and w.r.t. Z (None unless `wrt_Z`)."""
-        outputs = [
-            (solution.sites, solution.posterior, solution.residual_cost) for solution in solutions
-        ]
-        has_params = self.likelihood.n_params > 0
+    def _posteriors(self, features, solutions):
+        """Return the `Posterior` of f, and that of the log noise variances or None."""
+        return posterior_of(features, [found.posterior for found in solutions]), None
+
+    def _log_prior(self, theta, solutions):
+        """Return the log prior that likelihoods or solutions add to that of the model, in nats."""
+        return joint_log_prior(self.likelihoods(theta))[0]
+
+    def _gradient(self, features, theta, solutions, wrt_Z):
+        """Return the gradients w.r.t. theta, (P,), and Z, (M, D) or None unless `wrt_Z`.
+
+        They are those of the objective but for the prior of the model.
+        """
+        likelihoods, has_params = self.likelihoods(theta), self.likelihood.n_params > 0
+        outputs = [(found.sites, found.posterior, found.residual_cost) for found in solutions]
         slopes = gradient(features, outputs, self.slack, wrt_Z=wrt_Z, moments=has_params)
         if not has_params:
             return slopes.theta, slopes.Z
-        moments = map(np.stack, zip(*slopes.moments, strict=True))
-        by_bound = joint_params_gradient(likelihoods, self.targets, self.weight, *moments)
-        by_params = by_bound + joint_log_prior(likelihoods)[1]
-        return np.append(slopes.theta, by_params), slopes.Z
-
-
-def posterior_of(features, functions):
-    """Return the `Posterior` made of the given features and a list of `FunctionPosterior`."""
-    return Posterior(
-        features.kernel, features.theta, features.Z, features.Luu, features.jitter, tuple(functions)
-    )
+        rows = likelihoods, self.targets, self.weight
+        by_bound = joint_params_gradient(*rows, *slopes.moments)
+        return np.append(slopes.theta, by_bound + joint_log_prior(likelihoods)[1]), slopes.Z

@@ -8,14 +8,9 @@ import numpy as np
 from sparsegpc._core.bounds.collapsed import FLAT, gradient
 from sparsegpc._core.bounds.slacks import STANDARD
 from sparsegpc._core.likelihoods.base import Sites
-from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.models.model import (
-    MAX_FINAL_ITERATIONS,
-    SEVERAL_TOL_SHARE,
-    SparseModel,
-    posterior_of,
-)
+from sparsegpc._core.models.model import MAX_FINAL_ITERATIONS, SEVERAL_TOL_SHARE, SparseModel
 from sparsegpc._core.models.noise_sites import NoiseState, expected_precision, solve_noise
+from sparsegpc._core.models.posterior import posterior_of
 from sparsegpc._core.selection.selectors import PivotedSelector
 
 
@@ -60,7 +55,7 @@ class HeteroscedasticModel(SparseModel):
         self._log_noise = log_noise
 
     def _noise_log_prior(self, evaluation):
-        return sum(solution.log_prior for solution in evaluation.solutions)
+        return self._log_prior(evaluation.theta, evaluation.solutions)
 
     def noise_theta(self, theta):
         """Return the parameters of the noise kernel."""
@@ -93,45 +88,7 @@ class HeteroscedasticModel(SparseModel):
     def site_tol(self, expected=0.0):
         return SEVERAL_TOL_SHARE * self.tol
 
-    def _evaluated(self, theta, points, states, options, wrt_theta, wrt_Z):
-        """See `SparseModel._evaluated`.
-
-        Cost 2 N (M^2 + M_g^2) for each pass of each output, and N (5 M^2 + 4 M_g^2) for the
-        gradient.
-        """
-        features, noise_features = self._both_features(theta, points)
-        solutions = tuple(
-            solve_noise(
-                features,
-                noise_features,
-                y,
-                self.weight,
-                self.slack,
-                state,
-                noise_prior=noise_prior,
-                **options,
-            )
-            for y, state, noise_prior in zip(self.targets, states, self.noise_priors, strict=True)
-        )
-        grad_theta = grad_Z = None
-        if wrt_theta:
-            grad_theta, grad_Z = self._noisy_gradient(features, noise_features, solutions, wrt_Z)
-        return Evaluation(
-            theta,
-            points,
-            solutions,
-            posterior=posterior_of(features, [found.posterior for found in solutions]),
-            # Bounds of any rows take their noise from it, and they are those at the prior mean.
-            noise=posterior_of(
-                noise_features, [found.noise_posterior.at_prior_mean() for found in solutions]
-            ),
-            jitter=max(features.jitter, noise_features.jitter),
-            grad_theta=grad_theta,
-            grad_Z=grad_Z,
-            log_prior=sum(found.log_prior for found in solutions),
-        )
-
-    def _both_features(self, theta, points):
+    def _features(self, theta, points):
         """Return the `RowFeatures` of f and of g.
 
         Both are used in turns, so they share the memory in proportion to the sizes of their arrays.
@@ -146,13 +103,37 @@ class HeteroscedasticModel(SparseModel):
         )
         return features, noise_features
 
-    def _noisy_gradient(self, features, noise_features, solutions, wrt_Z):
-        """Return the gradients w.r.t. theta, shape (P,), and w.r.t. Z (None unless `wrt_Z`)."""
-        outputs = [(solution.sites, solution.posterior, None) for solution in solutions]
-        by_f = gradient(features, outputs, self.slack, wrt_Z=wrt_Z)
-        noise_outputs = [
-            (Sites(*solution.state[:2], None), solution.noise_posterior, None)
-            for solution in solutions
+    def _solve_sites(self, features, theta, states, **options):
+        """Return a tuple of the `NoisySolution` of each output, given options of `solve_noise`.
+
+        Cost 2 N (M^2 + M_g^2) for each pass of each output.
+        """
+        outputs = zip(self.targets, states, self.noise_priors, strict=True)
+        options = {"prior_mean": self.prior_mean, **options}
+        return tuple(
+            solve_noise(
+                *features, y, self.weight, self.slack, state, noise_prior=noise_prior, **options
+            )
+            for y, state, noise_prior in outputs
+        )
+
+    def _posteriors(self, features, solutions):
+        of_f, of_noise = features
+        # Bounds of any rows take their noise from it, and they are those at the prior mean.
+        noise = [found.noise_posterior.at_prior_mean() for found in solutions]
+        posterior = posterior_of(of_f, [found.posterior for found in solutions])
+        return posterior, posterior_of(of_noise, noise)
+
+    def _log_prior(self, theta, solutions):
+        return sum(found.log_prior for found in solutions)
+
+    def _gradient(self, features, theta, solutions, wrt_Z):
+        """See `SparseModel._gradient`. Cost N (5 M^2 + 4 M_g^2) for each output."""
+        of_f, of_noise = features
+        outputs = [(found.sites, found.posterior, None) for found in solutions]
+        by_f = gradient(of_f, outputs, self.slack, wrt_Z=wrt_Z)
+        outputs = [
+            (Sites(*found.state[:2], None), found.noise_posterior, None) for found in solutions
         ]
-        by_noise = gradient(noise_features, noise_outputs, STANDARD)
+        by_noise = gradient(of_noise, outputs, STANDARD)
         return np.concatenate([by_f.theta, by_noise.theta]), by_f.Z

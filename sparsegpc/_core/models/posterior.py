@@ -176,6 +176,13 @@ class Posterior(NamedTuple):
         return reduced(self, "Luu")
 
 
+def posterior_of(features, functions):
+    """Return the `Posterior` made of `RowFeatures` and a list of `FunctionPosterior`."""
+    return Posterior(
+        features.kernel, features.theta, features.Z, features.Luu, features.jitter, tuple(functions)
+    )
+
+
 def whitened_features(kernel, theta, Z, Luu, X, **row_options):
     """Return the transposed whitened features of new rows, shape (N, M)."""
 

@@ -32,63 +32,77 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse
-from sparsegpc._core.bounds.slacks import scales_for, settle_scales
-from sparsegpc._core.likelihoods.base import Expectation, Sites, SiteState, by_output
+from sparsegpc._core.bounds.collapsed import FunctionPosterior, collapse, inducing_moments
+from sparsegpc._core.bounds.slacks import scales_at, scales_for, settle_scales
+from sparsegpc._core.likelihoods.base import Sites, SiteState, by_output
 from sparsegpc._core.likelihoods.checks import refuse_negative
-from sparsegpc._core.models.posterior_means import Covariance, MeansIterate
+from sparsegpc._core.models.posterior_means import (
+    SMALLEST_PRECISION,
+    BoundOfMeans,
+    OutputRows,
+    evaluate_means,
+)
 from sparsegpc._core.models.site_gains import gain_of_precisions, gain_of_scales, metric
-from sparsegpc._core.numerics.linalg import column_squares, log_det, solve_lower
+from sparsegpc._core.numerics.linalg import log_det
 from sparsegpc._core.optimisers.anderson import Anderson
 from sparsegpc._core.optimisers.ascent import ascend, refuse_infinite
-from sparsegpc._core.optimisers.lbfgs import maximize_lbfgs
-from sparsegpc._core.optimisers.newton_cg import maximize_newton
-from sparsegpc._core.rows.blocks import Table
 
 # A step of the precisions that lowers the bound is halved until it is shorter than this.
 SHORTEST_STEP = 1.0 / 1024.0
 # An extrapolation changes no log precision of the image by more than this.
 LONGEST_MOVE = 2.0
-# Lower limit of precisions, which keeps their logarithms finite.
-SMALLEST_PRECISION = 1e-100
-# Precisions this many times too large or too small are useless as curvatures.
-ASTRAY = 1e3
-# The search for the means by Newton steps ends when a step would gain less than this fraction of
-# what it has gained, since the next pass changes them by more.
-MEANS_SHARE = 0.003
+# The means are found to this fraction of the tolerance.
+MEANS_TOL_SHARE = 0.1
 # With a smaller variance of the prior mean, as with a thousand events, predictions do not change.
 LEAST_MEAN_VARIANCE = 1e-3
 # A decrease of the bound by less than this, in nats per row, counts as rounding error.
 ROUNDING = 1e-12
 
 
-def expect_outputs(likelihoods, targets, weight, mean, inducing_variance, residual, slack, ratios):
-    """Return pairs of an `Expectation` and the scales of its residuals, one for each output.
+class SiteUpdate(NamedTuple):
+    """The sites that follow from a given q(u) at n rows, for K functions of all outputs.
 
-    `likelihoods` and `targets` are lists with those of each output at n rows; `mean` and
-    `inducing_variance` (K, n) are moments of the functions of all outputs. The `slack` determines
-    the scales; `ratios` are the mean residual ratios of all rows for each function, or None if it
-    needs none.
+    ``mean`` and ``inducing_variance`` (K, n) are moments of f. ``expected`` and ``scales`` hold the
+    `Expectation` of each output there, and the scales v of the residuals of its functions.
     """
+
+    mean: np.ndarray
+    inducing_variance: np.ndarray
+    expected: tuple
+    scales: tuple
+
+    def joined(self, field):
+        """Return a field of the expectations of all outputs together, (K, n)."""
+        return np.concatenate([getattr(each, field) for each in self.expected])
+
+    def sites(self):
+        """Return precisions, minus twice the derivatives of E_n in s_n, and shifts, alpha + p m."""
+        precision = np.maximum(self.joined("precision"), SMALLEST_PRECISION)
+        return precision, self.joined("slope") + precision * self.mean
+
+    def value(self):
+        """Return the sum over rows of E_n - (v - log v - 1) / 2, in nats."""
+        parts = zip(self.expected, self.scales, strict=True)
+        of_outputs = [(e.value - 0.5 * (v - np.log(v) - 1.0).sum(axis=0)).sum() for e, v in parts]
+        return float(np.sum(of_outputs))
+
+
+def update_sites(V, residual, weight, targets, likelihoods, posteriors, slack, ratios):
+    """Return the `SiteUpdate` at rows of features V (M, n) and residual (n,).
+
+    `targets` and `likelihoods` are lists with those of each output, and `posteriors` one with q(u)
+    of each function. The `slack` determines the scales; `ratios` are the mean residual ratios of
+    all rows for each function, or None if it needs none.
+    """
+    moments = [inducing_moments(V, q) for q in posteriors]
+    mean, inducing_variance = map(np.stack, zip(*moments, strict=True))
     n = likelihoods[0].n_functions
-    outputs = zip(
-        likelihoods,
-        targets,
-        *(by_output(values, n) for values in (mean, inducing_variance, ratios)),
-        strict=True,
-    )
-    return [
+    by_function = [by_output(values, n) for values in (mean, inducing_variance, ratios)]
+    outputs = [
         settle_scales(slack, partial(likelihood.expect, y, weight, m, s, residual), residual, ratio)
-        for likelihood, y, m, s, ratio in outputs
+        for likelihood, y, m, s, ratio in zip(likelihoods, targets, *by_function, strict=True)
     ]
-
-
-def site_parameters(expected, mean):
-    """Return precisions and shifts (K, n) of sites from each output's `Expectation` at means."""
-    precision = np.concatenate([each.precision for each in expected])
-    precision = np.maximum(precision, SMALLEST_PRECISION)
-    slope = np.concatenate([each.slope for each in expected])
-    return precision, slope + precision * mean
+    return SiteUpdate(mean, inducing_variance, *zip(*outputs, strict=True))
 
 
 class SiteSolution(NamedTuple):
@@ -200,39 +214,12 @@ class SitesIterate(NamedTuple):
         ]
 
 
-class Beginning(NamedTuple):
-    """Where the search for the means at given site precisions begins.
-
-    ``functions`` are `Covariance` objects; ``precision`` and ``scales`` have the shape (K, N), as
-    has ``inducing_variance`` at the means of ``first``, a `MeansIterate`.
-    """
-
-    functions: list
-    precision: np.ndarray
-    scales: np.ndarray
-    first: MeansIterate
-    inducing_variance: np.ndarray
-
-    def is_astray(self):
-        """Return whether the precisions of a function say nothing about the curvature at its mean.
-
-        Sites of other hyperparameters can do this where the log likelihood grows exponentially on
-        one side, as that of counts does, and those of other rows if these lack a class.
-        """
-        new, old = self.first.expected.precision, self.precision
-        vanished = new.sum(axis=1) < old.sum(axis=1) / ASTRAY
-        grown = new.max(axis=1) > ASTRAY * old.max(axis=1)
-        return bool((vanished | grown).any())
-
-
 class _BoundOfSites:
     """The bound as a function of the site precisions."""
 
     def __init__(self, features, likelihood, y, weight, slack, prior_mean, tol):
-        self._features, self._likelihood, self._y, self._weight = features, likelihood, y, weight
-        self._prior_mean, self._tol = prior_mean, tol
-        self._scales = scales_for(likelihood, slack)
-        self._takes_newton_steps = likelihood.knows_curvature(y)
+        self._rows = OutputRows(features, likelihood, y, weight)
+        self._slack, self._prior_mean, self._tol = scales_for(likelihood, slack), prior_mean, tol
 
     def evaluate(self, states, start=None):
         """Return the `SitesIterate` at the precisions of the given states.
@@ -240,37 +227,41 @@ class _BoundOfSites:
         The search for the mean of q(u) starts from that of `start`, a `SitesIterate`. If `start` is
         None, it starts from the mean that the shifts of the states give.
         """
-        begin = self._begin(states, None if start is None else start.means)
-        if start is None and begin.is_astray():
-            fresh = self._begin(self._likelihood.initial_states(self._y, self._weight))
-            begin = max(begin, fresh, key=lambda begin: begin.first.value)
-        functions, precision, v = begin.functions, begin.precision, begin.scales
-        inducing_variance = begin.inducing_variance
-        found = self._maximize_means(begin)
+        likelihood, residual = self._rows.likelihood, self._rows.features.residual
+        at = self._at_precisions(states, None if start is None else start.means)
+        if start is None and at.is_astray():
+            fresh = likelihood.initial_states(self._rows.y, self._rows.weight)
+            at = max(at, self._at_precisions(fresh), key=lambda each: each.start.value)
+        functions, p, s, v = at.functions, at.precision, at.inducing_variance, at.v
+        found = at.maximize(MEANS_TOL_SHARE * self._tol)
         best, means, expected = found.best, found.best.x, found.best.expected
-        refuse_negative(self._likelihood, expected.precision)
-        # The part of the bound that does not depend on the mean. The trace of B^-1 in it equals M
-        # less the sum of precision times inducing variance.
-        rest = 0.5 * float((precision * inducing_variance).sum() - (v - np.log(v) - 1.0).sum())
+        refuse_negative(likelihood, expected.precision)
+        # The part of the bound that does not depend on the mean: half of
+        # tr(I - B^-1) - log|B| - sum(v - log v - 1), and the trace is the sum of p s.
+        rest = 0.5 * float((p * s).sum() - (v - np.log(v) - 1.0).sum())
         rest -= 0.5 * sum(log_det(function.LB) for function in functions)
         target = np.maximum(expected.precision, SMALLEST_PRECISION)
-        gain = gain_of_precisions(precision, expected.precision, inducing_variance)
-        gain += gain_of_scales(v, self._scales_at(target))
+        gain = gain_of_precisions(p, expected.precision, s)
+        gain += gain_of_scales(v, scales_at(self._slack, target, residual))
         return SitesIterate(
-            x=np.log(precision),
+            x=np.log(p),
             image=np.log(target),
             means=means,
             mean=best.mean_of_f,
             slope=expected.slope,
             posteriors=[q.posterior(m) for q, m in zip(functions, means, strict=True)],
             residual_costs=expected.residual_cost,
-            metric=metric(target, inducing_variance, v, self._scales.is_sum_over_rows),
+            metric=metric(target, s, v, self._slack.is_sum_over_rows),
             bound=rest + best.value,
             # The remaining gain from the means counts, too.
             next_gain=found.left + gain,
-            inducing_variance=inducing_variance,
+            inducing_variance=s,
             scales=v,
         )
+
+    def _at_precisions(self, states, means=None):
+        """Return the `BoundOfMeans` at the precisions of the given states."""
+        return BoundOfMeans(self._rows, self._slack, states, self._prior_mean, means)
 
     def with_mean_shifts(self, best):
         """Return a `SitesIterate` with the shifts of the prior means that their variances ask for.
@@ -281,122 +272,20 @@ class _BoundOfSites:
         """
         functions = best.posteriors
         variances = np.array([q.mean_variance for q in functions])
-        has_prior = np.isfinite(self._likelihood.mean_deviation)
+        has_prior = np.isfinite(self._rows.likelihood.mean_deviation)
         if variances.max() < LEAST_MEAN_VARIANCE or not has_prior:
             return best
 
         def shares(V):
             return (np.stack([q.share_of_mean(V) for q in functions]),)
 
-        (share,) = self._features.rows(shares)
+        (share,) = self._rows.features.rows(shares)
         variance = variances[:, None] * share**2
-        found = self._evaluate_means(best.means, best.inducing_variance + variance, best.scales)
+        moments = best.means, best.inducing_variance + variance, best.scales
+        found = evaluate_means(self._rows, *moments)
         posteriors = []
         for q, slope in zip(functions, found.gradient, strict=True):
             step = q.mean_variance * float(slope[-1] - q.w_p @ slope[:-1])
             most = 0.5 * q.mean_variance
             posteriors.append(q._replace(mean_shift=float(np.clip(step, -most, most))))
         return best._replace(posteriors=posteriors)
-
-    def _begin(self, states, means=None):
-        """Return the `Beginning` at means (K, M + 1), None for those that the shifts give."""
-        mean_precision = self._likelihood.mean_deviation**-2
-        functions = [
-            Covariance(self._features, state, self._prior_mean, mean_precision) for state in states
-        ]
-        precision = np.stack([state.precision for state in states])
-        np.maximum(precision, SMALLEST_PRECISION, out=precision)
-        if means is None:
-            means = np.stack([function.mean() for function in functions])
-        v = self._scales_at(precision)
-        return Beginning(functions, precision, v, *self._evaluate_first(functions, means, v))
-
-    def _maximize_means(self, begin):
-        """Return the `Maximum` over the means; its best is a `MeansIterate`."""
-
-        def evaluate(means):
-            return self._evaluate_means(means, begin.inducing_variance, begin.scales)
-
-        def newton_step(gradient):
-            pairs = zip(begin.functions, gradient, strict=True)
-            return np.stack([function.newton_step(each) for function, each in pairs])
-
-        tol = 0.1 * self._tol
-        if not self._takes_newton_steps:
-            return maximize_lbfgs(evaluate, begin.first, newton_step, tol)
-        return maximize_newton(
-            evaluate, begin.first, self._curvature_product, newton_step, tol, MEANS_SHARE
-        )
-
-    def _scales_at(self, precision):
-        """Return the scales of the residuals at site precisions, both of shape (K, N)."""
-        v = np.empty(precision.shape)
-        for row, p in zip(v, precision, strict=True):
-            ratio = p * self._features.residual
-            row[:] = self._scales.scale(ratio, ratio.mean())
-        return v
-
-    def _evaluate_first(self, functions, means, v):
-        """Return the `MeansIterate` at given means, and the inducing variances, shape (K, N)."""
-        factors = [function.LB for function in functions]
-        expect = self._expectation(means)
-
-        def block(V, *inputs):
-            inducing_variance = np.stack([column_squares(solve_lower(LB, V)) for LB in factors])
-            sums, rows = expect(V, inducing_variance, *inputs)
-            return sums, (*rows, inducing_variance)
-
-        sums, (*rows, inducing_variance) = self._features.visit(block, *self._inputs(v))
-        return _means_iterate(means, sums, rows), inducing_variance
-
-    def _evaluate_means(self, means, inducing_variance, v):
-        """Return the `MeansIterate` at given means. Cost 4 N M for each function."""
-        visited = self._features.visit(
-            self._expectation(means), inducing_variance, *self._inputs(v)
-        )
-        return _means_iterate(means, *visited)
-
-    def _inputs(self, v):
-        return v, self._features.residual, Table(self._y), self._weight
-
-    def _expectation(self, means):
-        """Return a function for `RowFeatures.visit`: expectations, and slopes w.r.t. the means."""
-        w, prior_means, likelihood = means[:, :-1], means[:, -1:], self._likelihood
-
-        def block(V, inducing_variance, v, residual, y, weight):
-            mean = w @ V
-            mean += prior_means
-            expected = likelihood.expect(y, weight, mean, inducing_variance, residual, v)
-            slope = expected.slope
-            residual_cost = np.broadcast_to(expected.residual_cost, slope.shape)
-            by_w = slope @ V.T
-            sums = expected.value.sum(), np.append(by_w, slope.sum(axis=1)[:, None], axis=1)
-            return sums, (mean, expected.value, slope, expected.precision, residual_cost)
-
-        return block
-
-    def _curvature_product(self, point, direction):
-        """Return minus the Hessian at a `MeansIterate` times a direction, (K, M + 1) both.
-
-        Cost 4 N M for each function.
-        """
-        w, prior_means, likelihood = direction[:, :-1], direction[:, -1:], self._likelihood
-
-        def block(V, y, precision):
-            change = w @ V
-            change += prior_means
-            fall = likelihood.curvature_product(y, precision, change)
-            return (np.append(fall @ V.T, fall.sum(axis=1)[:, None], axis=1),)
-
-        (product,) = self._features.sum(block, Table(self._y), point.expected.precision)
-        return product + np.pad(w, ((0, 0), (0, 1)))
-
-
-def _means_iterate(means, sums, rows):
-    value, gradient = sums
-    mean, *expected = rows
-    w = means[:, :-1]
-    value = float(value) - 0.5 * float((w**2).sum())
-    gradient = gradient.copy()
-    gradient[:, :-1] -= w
-    return MeansIterate(means, value, gradient, mean, Expectation(*expected))

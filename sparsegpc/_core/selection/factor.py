@@ -232,7 +232,7 @@ class Candidates:
         return self._H.diagonal()
 
     def take(self, k):
-        """Make the candidate at position `k` a pivot."""
+        """Make the candidate at position `k` a pivot: subtract l l^T, see `pivots`."""
         column = self._H[k] / np.sqrt(self._H[k, k])
         dger(-1.0, column, column, a=self._H.T, overwrite_a=1)
         self.pivots.append(k)

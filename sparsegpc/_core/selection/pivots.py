@@ -1,10 +1,15 @@
 r"""Selection of inducing points among the rows by partial pivoted Cholesky factorisation.
 
-Given a set of inducing points, row n has the residual :math:`r_n`, the part of its prior variance
-that the points leave unexplained. In a model with site precisions p the residuals cost about
-:math:`\frac12\sum p_n r_n` nats. This is minus the standard slack, and half the trace at which
-Passerello stops (section 3.3.2). The tight slack is no measure of the cost, since it grows only
-with the logarithm of the precision of a site. The rules differ in the choice of the next pivot:
+Given a set of inducing points, row n has the residual :math:`r_n = \tilde K_{nn}`, the part of its
+prior variance that the points leave unexplained. If row i becomes a point, too, it is a *pivot*:
+with the next column of the Cholesky factor, :math:`l_n = \tilde K_{ni} / \sqrt{r_i}`,
+
+.. math:: \tilde K \leftarrow \tilde K - l l^\top, \qquad r_n \leftarrow r_n - l_n^2.
+
+In a model with site precisions p the residuals cost about :math:`\frac12\sum p_n r_n` nats. This is
+minus the standard slack, and half the trace at which Passerello stops (section 3.3.2). The tight
+slack is no measure of the cost, since it grows only with the logarithm of the precision of a site.
+The rules differ in the choice of the next pivot:
 
 argmax
     The row with the largest :math:`p_n r_n`: heteroscedastic greedy variance (Passerello 2021,

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
+from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.input.validation import column_names
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
@@ -87,6 +88,38 @@ class ProblemBuilder:
         ).with_part()
 
 
+def likelihood_model(estimator, choice, likelihood, y, weight, rows, spread):
+    """Return scikit-learn's kernel of a `KernelChoice`, its `Hyperparameters` and a `SparseModel`.
+
+    The estimator may be one that learns from minibatches. `y` and `weight` (N,) are targets and
+    weights before rows were merged, and `rows` the `MergedRows`, with their `Spread`.
+    """
+    kernel, n_columns = choice.resolve(spread), estimator.n_features_in_
+    hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE, X=rows.X)
+    targets, prior = likelihood.targets(y, weight, rows), choice.prior(hyperparameters, spread)
+    data = hyperparameters.kernel, likelihood, rows.X, targets, rows.weight
+    model = SparseModel(*data, prior=prior, **estimator._model_options(likelihood))
+    if choice.is_named:
+        model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
+    return kernel, hyperparameters.with_likelihood(model), model
+
+
+def noisy_model(estimator, choice, plan, targets, rows, spread, variance, refuse_white):
+    """Return what `likelihood_model` does for `Targets` at `MergedRows`, given a `NoisePlan`.
+
+    `variance` (n_outputs,) is the mean square of each output; for `refuse_white` see
+    `adapt_kernel`.
+    """
+    kernel, n_columns = choice.resolve(spread, variance), estimator.n_features_in_
+    hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=refuse_white, X=rows.X)
+    hyperparameters = hyperparameters.rescaled_to(float(variance.mean()), rows.X)
+    n_params = hyperparameters.kernel.n_params
+    prior = choice.prior(hyperparameters, spread).joined(plan.prior(spread), n_params)
+    options = {**estimator._model_options(KnownNoise()), "prior": prior}
+    model = plan.model(hyperparameters.kernel, targets, rows, options)
+    return kernel, plan.extend(hyperparameters, model), model
+
+
 class LikelihoodBuilder(ProblemBuilder):
     """Build the problems of `PresentRows` and a likelihood, at first that of the estimator."""
 
@@ -105,15 +138,10 @@ class LikelihoodBuilder(ProblemBuilder):
 
     def build(self, choice):
         data, merged, spread = self._rows_with(choice.transform)
-        kernel, n_columns = choice.resolve(spread), self.estimator.n_features_in_
-        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=NO_WHITE_NOISE, X=merged.X)
-        prior = choice.prior(hyperparameters, spread)
-        model = self.estimator._sparse_model(
-            hyperparameters.kernel, self.likelihood, data, merged, prior=prior
+        rows = data.y, data.weight, merged, spread
+        kernel, hyperparameters, model = likelihood_model(
+            self.estimator, choice, self.likelihood, *rows
         )
-        if choice.is_named:
-            model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
-        hyperparameters = hyperparameters.with_likelihood(model)
         return self._problem(choice, kernel, merged, spread, hyperparameters, model)
 
 
@@ -192,14 +220,9 @@ class RegressionBuilder(ProblemBuilder):
         if not choice.is_named:
             # Without the summand that is the noise.
             choice = choice._replace(kernel=self._kernel)
-        kernel = choice.resolve(spread, self.variance)
-        n_columns = self.estimator.n_features_in_
-        hyperparameters = adapt_kernel(kernel, n_columns, refuse_white=WHITE_IN_PRODUCT, X=merged.X)
         rows = self.plan.rows_of(targets, merged)
-        hyperparameters = hyperparameters.rescaled_to(float(self.variance.mean()), rows.X)
-        n_params = hyperparameters.kernel.n_params
-        prior = choice.prior(hyperparameters, spread).joined(self.plan.prior(spread), n_params)
-        options = {**self.estimator._model_options(KnownNoise()), "prior": prior}
-        model = self.plan.model(hyperparameters.kernel, targets, rows, options)
-        hyperparameters = self.plan.extend(hyperparameters, model)
+        data = targets, rows, spread, self.variance
+        kernel, hyperparameters, model = noisy_model(
+            self.estimator, choice, self.plan, *data, refuse_white=WHITE_IN_PRODUCT
+        )
         return self._problem(choice, kernel, rows, spread, hyperparameters, model)

@@ -22,8 +22,11 @@ from sparsegpc._estimators.learning.after_search import (
     with_moved_points,
     with_worthwhile_points,
 )
-from sparsegpc._estimators.learning.effect_trials import with_faster_effects, with_separate_values
-from sparsegpc._estimators.learning.fast_interactions import with_fast_interactions
+from sparsegpc._estimators.learning.effect_trials import (
+    with_fast_interactions,
+    with_faster_effects,
+    with_separate_values,
+)
 from sparsegpc._estimators.learning.kernel_choice import with_effects_tried_again
 from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise

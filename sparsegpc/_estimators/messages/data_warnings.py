@@ -1,6 +1,7 @@
 """Warnings about the data of a fit: weights, copies of rows, and targets that do not suit."""
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.likelihoods.gaussian import constant_bound
@@ -9,7 +10,7 @@ from sparsegpc._core.rows.sources import RowSource
 from sparsegpc._estimators.input.targets import deviations
 from sparsegpc._estimators.input.validation import PresentRows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
-from sparsegpc._estimators.noise.outliers import MOST_EQUAL, outlying_ratios, residuals
+from sparsegpc._estimators.noise.outliers import MOST_EQUAL, outlying_deviations, residuals
 from sparsegpc._estimators.noise.registry import AUTO, VARYING
 
 # If more than this fraction of the targets is equal, Student-t noise may take all others for
@@ -39,17 +40,17 @@ TOO_LIGHT, TOO_HEAVY = 0.5, 1.5
 SEVERAL, UNEQUAL = 3, 1.1
 
 
-def weight_warnings(sample_weight, labels=None, scaled="them"):
+def weight_warnings(estimator, y, sample_weight, scaled="them"):
     """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
 
     The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
-    noise; if it is far too small, the learned function is constant. `labels` are those of a
-    classifier, (N,) or (N, 1), among which weights may balance the classes. `scaled` names the
-    weights that the remedy multiplies.
+    noise; if it is far too small, the learned function is constant. The targets `y`, (N,) or
+    (N, 1), of a classifier are labels, among which weights may balance the classes; None looks for
+    no such weights. `scaled` names the weights that the remedy multiplies.
     """
     weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
-    labels = np.asarray(labels).ravel()
-    if labels.size == len(weight) > 1:
+    if is_classifier(estimator) and y is not None and len(weight) > 1:
+        labels = np.asarray(y).ravel()
         text = _describe_balancing(labels[weight > 0.0], weight[weight > 0.0])
         if text:
             return [FitWarning(UserWarning, text)]
@@ -242,8 +243,7 @@ def outlier_warnings(fitted):
         return []
     model, (differences, rows) = fitted.problem.model, found
     weight, targets = model.weight[rows], np.stack([y["mean"][rows] for y in model.targets])
-    ratios = outlying_ratios(differences, weight)
-    sizes = deviations(differences, weight, np.zeros(len(differences)))
+    sizes, ratios = outlying_deviations(differences, weight)
     spreads = deviations(targets, weight, targets.mean(axis=1))
     warned = (ratios > OUTLYING) & (sizes > NEGLIGIBLE * spreads)
     if not warned.any():

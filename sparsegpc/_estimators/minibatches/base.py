@@ -1,4 +1,4 @@
-"""Base class of the estimators that learn from minibatches, and how they start."""
+"""Base class of the estimators that learn from minibatches."""
 
 import numbers
 from collections.abc import Callable
@@ -6,34 +6,22 @@ from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import StartOptions, fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitResult, FitSettings
+from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
-from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.optimisers.adam import inverse_time_decay, rate_with_memory
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
 from sparsegpc._core.rows.threads import single_threaded_blas
-from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints, PivotedSelector
+from sparsegpc._core.selection.selectors import CandidateRows, InducingPoints
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.settings import row_options
-from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
-from sparsegpc._estimators.kernels.initialization import (
-    function_starts,
-    shorter_lengths,
-    weak_prior,
-)
-from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS, KernelChoice
+from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
-from sparsegpc._estimators.kernels.spread import Spread
-from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 from sparsegpc._estimators.learning.point_selection import (
     METHODS,
     check_inducing_points,
@@ -44,10 +32,11 @@ from sparsegpc._estimators.messages.data_warnings import weight_warnings
 from sparsegpc._estimators.messages.fit_warnings import describe_rough, describe_trivial
 from sparsegpc._estimators.messages.reporting import epoch_progress
 from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
+from sparsegpc._estimators.minibatches.first_model import learn_theta
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
-# Rows, points and steps of the fit that gives start values; it takes a second or two.
-START_ROWS, START_POINTS, START_ITERATIONS = 2000, 200, 30
+# Start values are learned from this many rows.
+START_ROWS = 2000
 # Steps of the hyperparameters in as many rows as `memory` holds. The gradients that Adam remembers
 # are then those of less than half of them.
 MOVES_IN_MEMORY = 30
@@ -70,42 +59,6 @@ class FirstRows(NamedTuple):
         """Return these rows, followed by further ones."""
         both = zip(self[:3], (X, y, weight), strict=True)
         return FirstRows(*map(np.concatenate, both), self.n_learned)
-
-
-class FirstModel(NamedTuple):
-    """A `SparseModel` of few rows, from which start values are learned.
-
-    ``kernel`` is scikit-learn's kernel of f; ``hyperparameters`` are its `Hyperparameters`,
-    followed by those of the likelihood; ``spread`` holds the distances of the rows; ``choice`` is
-    what the parameters say of the kernel.
-    """
-
-    kernel: Kernel
-    hyperparameters: Hyperparameters
-    model: SparseModel
-    spread: Spread
-    choice: KernelChoice
-
-
-def learn_theta(first, n_inducing):
-    """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
-    hyperparameters, spread = first.hyperparameters, first.spread
-    starts = StartOptions(function_starts(hyperparameters, spread, first.model))
-    selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
-    settings = FitSettings(
-        bounds=hyperparameters.bounds,
-        max_iter=START_ITERATIONS,
-        max_reselections=1,
-        progress=Progress(),
-        weak_prior=weak_prior(hyperparameters, spread),
-        shorter_lengths=shorter_lengths(hyperparameters, spread),
-    )
-    result = fit(first.model, starts, selector, settings)
-    of_column, others = missed_function_starts(first, result, may_be_single=True)
-    if of_column or others:
-        found = [*of_column, *others]
-        result = fit_faster(first.model, result, found, selector, settings)
-    return result.best.theta
 
 
 @with_parameters
@@ -247,8 +200,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         with task as context, single_threaded_blas():
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=True)
             found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
-            labels = y if is_classifier(self) else None
-            emit_warnings(weight_warnings(sample_weight, labels) + found)
+            emit_warnings(weight_warnings(self, y, sample_weight) + found)
         return self
 
     def _partial_fit(self, X, y, sample_weight, *row_arguments):
@@ -258,7 +210,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             is_first = not hasattr(self, "kernel_")
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=is_first)
             found = self._learn_block(*rows, progress)
-            emit_warnings(weight_warnings(sample_weight, scaled="the weights of all calls") + found)
+            scaled = "the weights of all calls"
+            emit_warnings(weight_warnings(self, None, sample_weight, scaled) + found)
         return self
 
     def _merged_rows(self, X, y, sample_weight, *row_arguments, reset):
@@ -283,19 +236,13 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         """Return the `FirstModel` of rows `X`, the first of those with these targets."""
         raise NotImplementedError
 
-    def _sparse_model(self, kernel, likelihood, rows, targets, prior):
-        """Return the `SparseModel` of merged rows."""
-        return SparseModel(
-            kernel,
-            likelihood,
-            rows.X,
-            targets,
-            rows.weight,
-            slack=self._slack,
-            fit_prior_mean=self.fit_prior_mean and likelihood.has_prior_mean,
-            prior=prior,
+    def _model_options(self, likelihood):
+        """Return the options of `SparseModel` that the parameters imply."""
+        return {
+            "slack": self._slack,
+            "fit_prior_mean": self.fit_prior_mean and likelihood.has_prior_mean,
             **row_options(),
-        )
+        }
 
     def _model(self, of_stream=False):
         """Return the core's model for the current kernel."""
@@ -353,13 +300,17 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         self._store(model)
         progress.add(len(y), len(start.Z), self.lower_bound_)
         self.history_ = progress.history()
+        return self._epoch_warnings(model, first, rows[1], weight, n_done, astray)
+
+    def _epoch_warnings(self, model, first, y, weight, n_done, astray):
+        """Return a list of each `FitWarning` about what was learned in `n_done` epochs."""
         texts = self._describe_epochs(n_done, astray)
         learns = self.learning_rate > 0.0 and len(first.hyperparameters.theta) > 0
-        trivial = learns and not astray and model.is_trivial(self._state, rows[1], weight)
+        trivial = learns and not astray and model.is_trivial(self._state, y, weight)
         mismatch = self._describe_mismatch(first, trivial) if learns else ""
         if trivial:
             texts.append(describe_trivial(self, first, weight, mismatch=mismatch))
-        elif n_epochs and not texts:
+        elif self._n_learning_epochs and not texts:
             texts.append(describe_rough(first.model, self._applied_to(first.model)))
         found = [FitWarning(UserWarning, mismatch)] if mismatch and not trivial else []
         return found + [FitWarning(ConvergenceWarning, text) for text in texts if text]

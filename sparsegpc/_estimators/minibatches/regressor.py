@@ -5,19 +5,25 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.bounds.slacks import SLACKS, sums_over_rows
-from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
 from sparsegpc._core.minibatches.gaussian_batches import GaussianBatches
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
-from sparsegpc._estimators.input.targets import centred, merged_targets, second_moments, variances
-from sparsegpc._estimators.input.validation import refuse_overflow, validated_targets
-from sparsegpc._estimators.kernels.hyperparameters import Entry
+from sparsegpc._estimators.input.targets import (
+    Targets,
+    centred,
+    merged_targets,
+    second_moments,
+    variances,
+)
+from sparsegpc._estimators.input.validation import column_names, refuse_overflow, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.sklearn_kernels import adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
+from sparsegpc._estimators.learning.problem_builders import noisy_model
 from sparsegpc._estimators.messages.target_scale import describe_mismatch
-from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
-from sparsegpc._estimators.noise.base import LIMITS, START, TO_LITTLE_NOISE, noise_prior
+from sparsegpc._estimators.minibatches.base import BaseMinibatches
+from sparsegpc._estimators.minibatches.first_model import FirstModel
+from sparsegpc._estimators.noise.base import NoiseData
+from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.polynomial import constant_noise
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
@@ -173,27 +179,14 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
         target = centred(y[None], self._y_centre)
         variance = second_moments(target, weight)
         choice = KernelChoice.of(self)
-        kernel = choice.resolve(spread, float(variance[0]))
-        hyperparameters = adapt_kernel(
-            kernel, self.n_features_in_, refuse_white=WHITE_NOISE, X=rows.X
-        )
-        log_noise, n_kernel = np.log(START * variance), hyperparameters.kernel.n_params
-        prior_mean = np.log(START * variances(target, weight)) if choice.is_named else None
-        of_noise = noise_prior(prior_mean)
-        prior = choice.prior(hyperparameters, spread).joined(of_noise, n_kernel)
-        hyperparameters = hyperparameters.rescaled_to(float(variance[0]), rows.X)
-        hyperparameters = hyperparameters.extended(
-            log_noise,
-            np.log(variance[:, None] * LIMITS),
-            [Entry("noise variance")],
-            TO_LITTLE_NOISE,
-        )
-        basis = np.ones((len(rows.X), 1))
-        targets = noisy_targets(target[0, : len(X)], weight[: len(X)], basis, rows)
-        model = self._sparse_model(hyperparameters.kernel, GaussianNoise(1), rows, [targets], prior)
+        prior_variance = variances(target, weight) if choice.is_named else None
+        data = NoiseData(rows.X, spread, variance, column_names(self), prior_variance)
+        plan = HomoscedasticNoise()._plan(data)
+        targets = Targets(X, target[:, : len(X)], weight[: len(X)], None, None, None)
+        found = noisy_model(self, choice, plan, targets, rows, spread, variance, WHITE_NOISE)
         self._target_variance = variance[target.any(axis=1)]
         self._visible_range = 0.1 * float(np.sqrt(variance[0]))
-        return FirstModel(kernel, hyperparameters, model, spread, choice)
+        return FirstModel(*found, spread, choice)
 
     def _describe_mismatch(self, first, constant=False):
         return describe_mismatch(

@@ -9,10 +9,10 @@ from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.settings import resolve_slack
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.sklearn_kernels import NO_WHITE_NOISE, adapt_kernel
 from sparsegpc._estimators.kernels.spread import measure_spread
-from sparsegpc._estimators.minibatches.base import BaseMinibatches, FirstModel
-from sparsegpc._estimators.noise.base import shape_prior
+from sparsegpc._estimators.learning.problem_builders import likelihood_model
+from sparsegpc._estimators.minibatches.base import BaseMinibatches
+from sparsegpc._estimators.minibatches.first_model import FirstModel
 
 
 @with_parameters
@@ -50,16 +50,8 @@ class SiteMinibatches(BaseMinibatches):
         rows = merge_rows(X, weight, targets=targets)
         spread = measure_spread(rows.X, rows.weight).of_first_rows()
         choice = KernelChoice.of(self)
-        kernel = choice.resolve(spread)
-        hyperparameters = adapt_kernel(
-            kernel, self.n_features_in_, refuse_white=NO_WHITE_NOISE, X=rows.X
-        )
-        targets = self._likelihood.targets(y, weight, rows)
-        prior = choice.prior(hyperparameters, spread)
-        model = self._sparse_model(hyperparameters.kernel, self._likelihood, rows, targets, prior)
-        if choice.is_named:
-            model.prior = prior.joined(shape_prior(model), model.kernel.n_params)
-        return FirstModel(kernel, hyperparameters.with_likelihood(model), model, spread, choice)
+        found = likelihood_model(self, choice, self._likelihood, y, weight, rows, spread)
+        return FirstModel(*found, spread, choice)
 
     @property
     def _slack(self):

@@ -29,11 +29,15 @@ def residuals(fitted):
     return targets - posterior.moments(take_rows(model.X, rows, memory=np.inf))[0], rows
 
 
-def outlying_ratios(differences, weight):
-    """Return deviations of residuals (n_outputs, n) relative to what most of them suggest."""
+def outlying_deviations(differences, weight):
+    """Return deviations of residuals (n_outputs, n), and their ratios to what most suggest.
+
+    Both have the shape (n_outputs,).
+    """
     middle = centres(differences, weight, robust=True)
     usual = deviations(differences, weight, middle, robust=True)
-    return deviations(differences, weight, np.zeros(len(differences))) / usual
+    found = deviations(differences, weight, np.zeros(len(differences)))
+    return found, found / usual
 
 
 def has_heavy_tails(fitted):
@@ -46,6 +50,6 @@ def has_heavy_tails(fitted):
     if found is None:
         return False
     differences, rows = found
-    ratios = outlying_ratios(differences, fitted.problem.model.weight[rows])
+    _, ratios = outlying_deviations(differences, fitted.problem.model.weight[rows])
     shares = fitted.problem.builder.equal_shares()
     return bool(np.any((ratios > HEAVY_TAILED) & (shares <= MOST_EQUAL)))

@@ -671,9 +671,8 @@ def test_moments_of_a_gradient_are_those_that_the_bound_sees(slack, way):
         (sites, collapse(row_features, sites, slack, 0.3), None)
         for sites in (problem.sites, _second_sites(problem, 4))
     ]
-    moments_of = gradient(row_features, outputs, slack, moments=True).moments
-    assert len(moments_of) == 2
-    for (sites, *_), (mean, variance) in zip(outputs, moments_of, strict=True):
+    moments = gradient(row_features, outputs, slack, moments=True).moments
+    for (sites, *_), mean, variance in zip(outputs, *moments, strict=True):
         by_shift = central_difference(
             lambda b, sites=sites: (
                 collapse(row_features, sites._replace(shift=b), slack, 0.3).bound
@@ -696,7 +695,7 @@ def test_moments_under_the_standard_slack_are_the_marginals():
     row_features = problem.features(block_rows=4)
     posterior = collapse(row_features, problem.sites, STANDARD)
     outputs = [(problem.sites, posterior, None)]
-    ((mean, variance),) = gradient(row_features, outputs, STANDARD, moments=True).moments
+    (mean,), (variance,) = gradient(row_features, outputs, STANDARD, moments=True).moments
     V = np.concatenate([row_features.V(k) for k in range(4)], axis=1)
     expected = marginals(V, row_features.residual, posterior)
     assert_allclose(mean, expected[0], rtol=1e-10)
@@ -709,7 +708,7 @@ def test_variances_are_not_negative_where_precisions_are_large():
         problem = random_problem(seed, 12, 12, 1, kernel=kernel, log_precision=(0.0, 26.0))
         row_features = problem.features(jitter=None)
         outputs = [(problem.sites, collapse(row_features, problem.sites, TIGHT), None)]
-        ((_, variance),) = gradient(row_features, outputs, TIGHT, moments=True).moments
+        _, variance = gradient(row_features, outputs, TIGHT, moments=True).moments
         assert (variance >= 0.0).all()
 
 

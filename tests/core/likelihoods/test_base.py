@@ -21,7 +21,6 @@ from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods import binary, gaussian, multiclass
 from sparsegpc._core.likelihoods.base import (
-    LARGEST_CONSTANT,
     Expectation,
     LabelLikelihood,
     Likelihood,
@@ -31,6 +30,7 @@ from sparsegpc._core.likelihoods.base import (
     joint_params_gradient,
     polya_gamma_mean,
 )
+from sparsegpc._core.likelihoods.constants import LARGEST_CONSTANT
 from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise, KnownNoise
 from sparsegpc._core.likelihoods.multiclass import DirichletTargets, Softmax

@@ -17,8 +17,7 @@ from sparsegpc._core.bounds.slacks import STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant, DotProduct, Matern12
 from sparsegpc._core.models import posterior as module
-from sparsegpc._core.models.model import posterior_of
-from sparsegpc._core.models.posterior import whitened_features
+from sparsegpc._core.models.posterior import posterior_of, whitened_features
 from sparsegpc._core.rows.blocks import RowBlocks, row_backend
 from tests.core.helpers import COMPOSITES, STATIONARY, free, names, random_problem, read_only
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, outputs

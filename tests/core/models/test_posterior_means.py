@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparsegpc._core.likelihoods.base import SiteState
-from sparsegpc._core.models.posterior_means import Covariance
+from sparsegpc._core.models.posterior_means import FixedPrecisions
 from tests.core.models.site_problems import make_problem
 
 
@@ -20,7 +20,7 @@ def test_a_step_of_the_mean_is_that_of_newton(prior_mean):
     gradient, expected = rng.randn(7), np.zeros(7)
     free = slice(7 if prior_mean is None else 6)
     expected[free] = np.linalg.solve(curvature[free, free], gradient[free])
-    function = Covariance(problem.features, state, prior_mean)
+    function = FixedPrecisions(problem.features, state, prior_mean, 0.0)
     assert_allclose(function.newton_step(gradient), expected, rtol=1e-8)
     # The mean itself is where that step leads to from nothing.
     pull = design @ state.shift - curvature[:, 6] * (prior_mean or 0.0)
@@ -34,7 +34,7 @@ def test_a_step_of_the_mean_is_that_of_newton(prior_mean):
 def test_the_covariance_is_that_of_the_precisions(prior_mean):
     problem, rng = make_problem(9), np.random.RandomState(3)
     state = SiteState(rng.uniform(0.1, 3.0, 30), rng.randn(30))
-    function = Covariance(problem.features, state, prior_mean)
+    function = FixedPrecisions(problem.features, state, prior_mean, 0.0)
     expected = np.eye(6) + (problem.V * state.precision) @ problem.V.T
     assert_allclose(function.LB @ function.LB.T, expected, rtol=1e-8)
     mean = rng.randn(7)

@@ -16,7 +16,7 @@ from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.likelihoods.base import Sites, SiteState
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.likelihoods.multiclass import Softmax
-from sparsegpc._core.models import sites as module
+from sparsegpc._core.models import posterior_means as module
 from sparsegpc._core.models.sites import _BoundOfSites, solve_sites
 from tests.core.helpers import central_difference, slack_value
 from tests.core.likelihoods.binary_cases import (

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.learning import fast_interactions, whole_fit
+from sparsegpc._estimators.learning import effect_trials, whole_fit
 from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
@@ -73,7 +73,7 @@ def test_a_regression_leaves_a_slow_interaction(parameters, monkeypatch):
 
 def test_a_trial_that_fails_leaves_the_others(monkeypatch):
     """The first is at the slow interaction itself, the second at a quarter of its length scale."""
-    evaluate_problem, tried = fast_interactions.evaluate_problem, []
+    evaluate_problem, tried = effect_trials.evaluate_problem, []
 
     def failing(problem, selector, theta, states):
         tried.append(theta[DAY])
@@ -81,7 +81,7 @@ def test_a_trial_that_fails_leaves_the_others(monkeypatch):
             raise np.linalg.LinAlgError("not positive definite")
         return evaluate_problem(problem, selector, theta, states)
 
-    monkeypatch.setattr(fast_interactions, "evaluate_problem", failing)
+    monkeypatch.setattr(effect_trials, "evaluate_problem", failing)
     X, f, rng = rows(0)
     y = f + 0.3 * rng.standard_normal(len(f))
     model = SparseGPRegressor(KERNEL, **ONE_STEP)
@@ -120,7 +120,7 @@ def test_only_length_scales_between_that_of_the_effect_and_the_range_are_tried(m
 
     def limit(length_scale):
         theta[DAY], theta[EFFECT] = np.log(length_scale), np.log(0.3)
-        return fast_interactions._shortest_lengths(problem, theta).get(DAY)
+        return effect_trials._shortest_lengths(problem, theta).get(DAY)
 
     # A quarter of 11 is less than ten times the length scale of the effect.
     assert limit(2.0) is limit(11.0) is limit(400.0) is None
@@ -136,7 +136,7 @@ def test_a_constant_column_is_not_tried(monkeypatch):
     # Those of the day and the constant column.
     interactions, effects = [1, 3], [4, 6]
     theta[interactions], theta[effects] = SLOW, np.log(0.5)
-    assert list(fast_interactions._shortest_lengths(problem, theta)) == [DAY]
+    assert list(effect_trials._shortest_lengths(problem, theta)) == [DAY]
 
 
 def test_a_fit_that_is_stopped_before_the_trials_is_incomplete(monkeypatch):
@@ -184,7 +184,7 @@ def test_a_slow_interaction_stays_as_it_was_learned(monkeypatch):
 
 @pytest.mark.parametrize("kernel", [KERNEL.k1, KERNEL.k2], ids=["interaction", "effects"])
 def test_a_kernel_without_both_parts_has_nothing_to_try(kernel, monkeypatch):
-    monkeypatch.setattr(fast_interactions, "_better_interactions", None)
+    monkeypatch.setattr(effect_trials, "_better_interactions", None)
     X = rows(0)[0]
     model = SparseGPRegressor(kernel, **ONE_STEP).fit(X, X[:, 1] + np.sin(X[:, 0] / 6.0))
     # A constant function is another reason to try nothing.
