@@ -44,6 +44,14 @@ PartialDependenceDisplay.from_estimator(model, X, ["bmi", "s5"], ax=axes)
 plt.show()
 
 # %%
+# Does an effect depend on another column?
+# ----------------------------------------
+# With ``by`` there is a curve for each of a few values of another column. Where curves are
+# parallel, the two columns do not interact.
+EffectsDisplay.from_estimator(model, X, features=["bmi", "bp", "s5"], by="sex")
+plt.show()
+
+# %%
 # The numbers behind the curves
 # -----------------------------
 # ``average_difference`` compares the average of f over two sets of rows. The errors of f at the
@@ -56,7 +64,7 @@ for value in (20.0, 35.0):
 # %%
 # Does a sum of functions suffice?
 # --------------------------------
-# Averages hide interactions. The bound compares a function of all columns, a sum of functions of
+# Averages over all other columns hide interactions. The bound compares a function of all columns, a sum of functions of
 # one column each, and both together. (The default ``main_effects="auto"`` compares the first and
 # the last in a similar way, with a length scale for each column.)
 interactions = 1.0 * RBF(3.0)

@@ -490,7 +490,7 @@ DISPLAYS = {
     displays.EffectsDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED},
         {"coverage": 0.95, "line_kw": None, "band_kw": None, "decile_kw": None},
-        {"features": None, "target": None, "grid_resolution": ANY},
+        {"features": None, "by": None, "target": None, "grid_resolution": ANY},
     ),
     displays.InducingPointsDisplay: (
         {"estimator": REQUIRED, "X": REQUIRED, "y": REQUIRED},

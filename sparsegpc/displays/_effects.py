@@ -1,4 +1,4 @@
-"""Plot of how f changes with single columns on average, with bands."""
+"""Plot of how f changes with single columns on average, also by the value of another column."""
 
 import warnings
 from dataclasses import dataclass
@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-from sparsegpc.displays._drawing import BLUE, GREY, add_legend, checked_axes, settings
+from sparsegpc.displays._drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    SKY,
+    VERMILION,
+    add_legend,
+    checked_axes,
+    settings,
+)
 from sparsegpc.displays._inputs import ANY_KIND, fitted_model, gaussian_quantile, grid_size
 from sparsegpc.displays._varied_table import MOST_LEVELS, VariedTable
 
@@ -15,6 +24,9 @@ MOST_PANELS = 6
 PER_ROW = 3
 # Labels of categories with more characters together are rotated.
 MOST_CHARACTERS = 30
+# Colours of the curves for different values of another column, and how far apart their points are,
+# relative to the distance of the values.
+COLOURS, APART = (BLUE, VERMILION, GREEN, SKY), 0.12
 # Over how many rows f is averaged, and how many rows and values show which columns matter.
 AVERAGED_ROWS, TRIAL_ROWS, TRIAL_VALUES = 200, 30, 5
 
@@ -30,20 +42,28 @@ class EffectsDisplay:
     are these functions, with mean zero over the rows. A column of at most 10 distinct values, and
     one of categories, has a point with an interval for each of them.
 
+    With another column `by` there is a curve for each of some values of it, which all rows have,
+    too. Curves that are not parallel show an interaction of the two columns.
+
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
     grids : list of ndarray of shape (n_values,)
         Ascending values of each column of numbers, or the most frequent categories, as strings.
-    means, stds : list of ndarray of shape (n_values,)
-        Posterior means and standard deviations, in units of y for regressors, else of f.
+    means, stds : list of ndarray of shape (n_values,) or (n_levels, n_values)
+        Posterior means and standard deviations, in units of y for regressors, else of f; with `by`,
+        those of each curve.
     deciles : list of ndarray of shape (9,) or None
         Deciles of each column of numbers among the rows; None for categories.
     names : list of str
         Names of the columns.
     ylabel : str
         Label of the effects.
+    by : str or None, default=None
+        The name of the column whose values the curves have.
+    levels : list of str or None, default=None
+        These values.
 
     Attributes
     ----------
@@ -52,7 +72,7 @@ class EffectsDisplay:
     figure_ : matplotlib Figure
         Figure of the axes.
     lines_ : list of matplotlib Line2D
-        The means.
+        The means, panel by panel.
     bands_ : list of matplotlib collections
         The bands: filled areas, or vertical lines for columns of few values.
     decile_lines_ : list of matplotlib Line2D
@@ -85,10 +105,12 @@ class EffectsDisplay:
     deciles: list
     names: list
     ylabel: str
+    by: str | None = None
+    levels: list | None = None
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, features=None, target=None, grid_resolution=50, **plot_kw
+        cls, estimator, X, *, features=None, by=None, target=None, grid_resolution=50, **plot_kw
     ):
         """Compute the effects of single columns, and draw them.
 
@@ -101,6 +123,10 @@ class EffectsDisplay:
         features : list of int or str, or None, default=None
             Numbers or, in a data frame, names of the columns of X. None means all that vary or, if
             there are more than six, the six with the largest effects.
+        by : int, str or None, default=None
+            The number or the name of a column for whose values there are separate curves: for all
+            of them if they are at most four, else for the four most frequent categories, or for
+            the deciles 1, 5 and 9 of numbers.
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.
@@ -116,34 +142,38 @@ class EffectsDisplay:
         Raises
         ------
         ValueError
-            If `features`, `target` or an argument of `plot` is invalid.
+            If `features`, `by`, `target` or an argument of `plot` is invalid.
 
         Notes
         -----
-        A value on a grid takes about the time to predict 400 rows, for M inducing points and D
-        columns, plus O(200^2 D).
+        A value on a grid, of each curve, takes about the time to predict 400 rows, for M inducing
+        points and D columns, plus O(200^2 D).
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         fitted = fitted_model(estimator, ANY_KIND)
         size, (place, ylabel) = grid_size(grid_resolution), _function(fitted.estimator, target)
         table = VariedTable(X)
-        columns = _columns(features, fitted, table)
+        moderator = None if by is None else _moderator(by, table)
+        columns = [d for d in _columns(features, fitted, table) if d != moderator]
         if not columns:
             raise ValueError(
                 "X must have a column that varies, got the same values in all rows: give more rows"
             )
         grids = [table.grid(d, size) for d in columns]
+        levels = None if moderator is None else table.few_values(moderator)
         effects = [
-            _effects(fitted, table, d, grid, AVERAGED_ROWS)
+            _effects(fitted, table, d, grid, AVERAGED_ROWS, moderator, levels)
             for d, grid in zip(columns, grids, strict=True)
         ]
         return cls(
             grids=grids,
-            means=[mean[:, place] for mean, _ in effects],
-            stds=[std[:, place] for _, std in effects],
+            means=[mean[..., place] for mean, _ in effects],
+            stds=[std[..., place] for _, std in effects],
             deciles=[_deciles(table.numbers(d)) for d in columns],
             names=[table.names[d] for d in columns],
             ylabel=ylabel,
+            by=None if moderator is None else table.names[moderator],
+            levels=None if levels is None else [_text(level) for level in levels],
         ).plot(**plot_kw)
 
     def plot(
@@ -177,30 +207,32 @@ class EffectsDisplay:
         self.axes_ = _panels(ax, len(self.names))
         self.figure_ = self.axes_[0].figure
         self.lines_, self.bands_, self.decile_lines_ = [], [], []
-        label = f"{100.0 * coverage:.4g} % band"
-        for axes, grid, mean, std, deciles, name in zip(
+        band_label = f"{100.0 * coverage:.4g} % band"
+        labels = ["mean effect"] if self.by is None else [f"{self.by} {x}" for x in self.levels]
+        for axes, grid, means, stds, deciles, name in zip(
             self.axes_, self.grids, self.means, self.stds, self.deciles, self.names, strict=True
         ):
-            ends = mean - half_width * std, mean + half_width * std
-            style = {"alpha": 0.35, "label": label}
-            if len(grid) <= MOST_LEVELS:
-                style = settings(band_kw, "collection", **style, linewidth=10.0, color=BLUE)
-                axes.set_xticks(np.arange(len(grid)) if deciles is None else grid)
-                if deciles is None:
-                    is_long = sum(map(len, grid)) > MOST_CHARACTERS
-                    style_of_labels = {"rotation": 30.0, "ha": "right"} if is_long else {}
-                    axes.set_xticklabels(grid, **style_of_labels)
-                    grid = np.arange(len(grid))
-                self.bands_.append(axes.vlines(grid, *ends, **style))
-                shape = {"linestyle": "none", "marker": "o", "markersize": 4.0}
-                axes.margins(x=0.2)
+            has_points = len(grid) <= MOST_LEVELS
+            if has_points:
+                grid = _mark_values(axes, grid, is_category=deciles is None)
             else:
-                style = settings(band_kw, "collection", **style, linewidth=0.0, facecolor=BLUE)
-                self.bands_.append(axes.fill_between(grid, *ends, **style))
-                shape = {"linewidth": 1.8}
                 axes.set_xlim(grid[0], grid[-1])
-            style = settings(line_kw, "line", **shape, color=BLUE, label="mean effect")
-            self.lines_ += axes.plot(grid, mean, **style)
+            width = APART * min(np.diff(grid), default=1.0) if has_points else 0.0
+            curves = zip(labels, np.atleast_2d(means), np.atleast_2d(stds), COLOURS, strict=False)
+            for k, (label, mean, std, colour) in enumerate(curves):
+                x = grid + width * (k - 0.5 * (len(labels) - 1))
+                ends = mean - half_width * std, mean + half_width * std
+                style = {"alpha": 0.35, "label": band_label if k == 0 else None}
+                if has_points:
+                    style |= {"linewidth": 10.0 / len(labels), "color": colour}
+                    draw, shape = axes.vlines, {"linestyle": "none", "marker": "o"}
+                    shape["markersize"] = 4.0
+                else:
+                    style |= {"linewidth": 0.0, "facecolor": colour}
+                    draw, shape = axes.fill_between, {"linewidth": 1.8}
+                self.bands_.append(draw(x, *ends, **settings(band_kw, "collection", **style)))
+                style = settings(line_kw, "line", **shape, color=colour, label=label)
+                self.lines_ += axes.plot(x, mean, **style)
             style = {"color": GREY, "linestyle": "none", "marker": "|", "markersize": 8.0}
             if deciles is not None:
                 self.decile_lines_ += axes.plot(
@@ -233,17 +265,49 @@ def _columns(features, fitted, table):
     return [columns[k] for k in np.sort(np.argsort(variation)[-MOST_PANELS:])]
 
 
-def _effects(fitted, table, column, grid, n_rows):
-    """Return means and standard deviations of the effects of a column, (n_values, K) each."""
+def _moderator(by, table):
+    """Return the index of the column `by`, for whose values there are separate curves."""
+    if isinstance(by, bool) or by not in [*table.names, *range(len(table.names))]:
+        raise ValueError(
+            f"by must be the number or the name of a column of X, got {by!r}: the names are "
+            f"{table.names}"
+        )
+    return table.chosen([by])[0]
+
+
+def _effects(fitted, table, column, grid, n_rows, moderator=None, levels=None):
+    """Return means and standard deviations of the effects of a column, (n_values, K) each.
+
+    With `levels` of a column `moderator`, they are those at each level, (n_levels, n_values, K).
+    """
     rows = table.spread_rows(column, n_rows)
     reference, moments = fitted.transform(rows), []
+    shape = (len(grid), -1) if moderator is None else (len(levels), len(grid), -1)
     with warnings.catch_warnings():
         # The effect of zero is in the picture.
         warnings.filterwarnings("ignore", message="all rows of fit had the same value")
-        for value in grid:
-            changed = fitted.transform(table.with_value(rows, column, value))
-            moments.append(fitted.estimator.average_difference(changed, reference))
-    return tuple(np.reshape(part, (len(grid), -1)) for part in zip(*moments, strict=True))
+        for level in [None] if moderator is None else levels:
+            at_level = rows if moderator is None else table.with_value(rows, moderator, level)
+            for value in grid:
+                changed = fitted.transform(table.with_value(at_level, column, value))
+                moments.append(fitted.estimator.average_difference(changed, reference))
+    return tuple(np.reshape(part, shape) for part in zip(*moments, strict=True))
+
+
+def _mark_values(axes, grid, is_category):
+    """Label the values of a column of few values, and return their places, (n_values,)."""
+    places = np.arange(len(grid)) if is_category else grid
+    axes.set_xticks(places)
+    if is_category:
+        is_long = sum(map(len, grid)) > MOST_CHARACTERS
+        axes.set_xticklabels(grid, **({"rotation": 30.0, "ha": "right"} if is_long else {}))
+    axes.margins(x=0.2)
+    return places
+
+
+def _text(level):
+    """Return a category, or a number with few digits, as text."""
+    return f"{level:.4g}" if isinstance(level, float) else str(level)
 
 
 def _deciles(values):

@@ -12,6 +12,8 @@ from sparsegpc.displays._inputs import column_labels
 # A column with at most this many distinct values is drawn at these values, and of a column of
 # categories this many of the most frequent ones.
 MOST_LEVELS = 10
+# How many values a few are, and the quantiles that stand for more numbers.
+FEW, FEW_DECILES = 4, (0.1, 0.5, 0.9)
 
 
 class VariedTable:
@@ -88,6 +90,13 @@ class VariedTable:
         after = np.searchsorted(values, grid).clip(1, len(values) - 1)
         is_after = values[after] - grid < grid - values[after - 1]
         return np.unique(values[np.where(is_after, after, after - 1)])
+
+    def few_values(self, column):
+        """Return at most four values: all, the most frequent categories, or deciles of numbers."""
+        values, numbers = self.values(column), self.numbers(column)
+        if len(values) > FEW and numbers is not None:
+            values = np.quantile(numbers[~np.isnan(numbers)], FEW_DECILES, method="nearest")
+        return values[:FEW]
 
     def spread_rows(self, column, n_rows):
         """Return at most `n_rows` rows, in which each value of a column is about as frequent."""

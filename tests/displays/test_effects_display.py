@@ -232,6 +232,47 @@ def test_effects_of_a_table_are_averages_of_predictions(kind, table):
     assert_allclose(drawn.deciles[1][4], np.median(frame["age"]))
 
 
+def test_curves_for_the_values_of_another_column_are_averages_of_predictions(table):
+    X, _ = table
+    model = tabular(table)
+    drawn = EffectsDisplay.from_estimator(model, X, by="town", grid_resolution=11)
+    assert (drawn.by, drawn.levels, drawn.names) == (
+        "town",
+        ["Rome", "Oslo", "Bern"],
+        ["age", "rooms"],
+    )
+    assert [means.shape for means in drawn.means] == [(3, 11), (3, 4)]
+    for town, means in zip(drawn.levels, drawn.means[1], strict=True):
+        in_town = X.assign(town=town)
+        expected = [
+            np.mean(model.predict(in_town.assign(rooms=rooms)) - model.predict(X))
+            for rooms in (1, 2, 3, 4)
+        ]
+        assert_allclose(means, expected, rtol=1e-6, atol=1e-9)
+    assert [line.get_label() for line in drawn.lines_[:3]] == [
+        "town Rome",
+        "town Oslo",
+        "town Bern",
+    ]
+    texts = [text.get_text() for text in drawn.legend_.get_texts()]
+    assert texts == ["95 % band", "town Rome", "town Oslo", "town Bern", "deciles"]
+    # Points of the three towns are side by side.
+    places = np.array([line.get_xdata() for line in drawn.lines_[3:]])
+    assert (np.diff(places, axis=0) > 0.0).all()
+    assert_allclose(places[1], [1.0, 2.0, 3.0, 4.0])
+
+
+def test_of_a_column_of_many_numbers_there_is_a_curve_for_three_deciles(table):
+    X, _ = table
+    drawn = EffectsDisplay.from_estimator(tabular(table), X, features=["town", "age"], by="age")
+    expected = np.quantile(X["age"], [0.1, 0.5, 0.9], method="nearest")
+    assert drawn.names == ["town"]
+    assert drawn.levels == [f"{age:.4g}" for age in expected]
+    for by in ("street", 4, True):
+        with pytest.raises(ValueError, match=f"by must be the number or the name .* got {by!r}"):
+            EffectsDisplay.from_estimator(tabular(table), X, by=by)
+
+
 def test_columns_of_a_table_are_chosen_by_number_or_name(table):
     X, _ = table
     model = tabular(table)
