@@ -64,9 +64,9 @@ for value in (20.0, 35.0):
 # %%
 # Does a sum of functions suffice?
 # --------------------------------
-# Averages over all other columns hide interactions. The bound compares a function of all columns, a sum of functions of
-# one column each, and both together. (The default ``main_effects="auto"`` compares the first and
-# the last in a similar way, with a length scale for each column.)
+# Averages over all other columns hide interactions. The bound compares a function of all columns, a
+# sum of functions of one column each, and both together. (The default ``main_effects="auto"``
+# compares the first and the last in a similar way, with a length scale for each column.)
 interactions = 1.0 * RBF(3.0)
 effects = MainEffects(np.full(X.shape[1], 0.1), length_scale=2.0)
 kernels = {"all columns": interactions, "effects": effects, "both": interactions + effects}
