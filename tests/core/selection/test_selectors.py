@@ -158,3 +158,14 @@ def test_points_are_equal_if_those_of_the_noise_are_too():
     assert both.equals(InducingPoints(Z.copy(), None, noise.copy()))
     assert not both.equals(InducingPoints(Z, None, noise + 1e-9))
     assert not both.equals(InducingPoints(Z + 1e-9, None, noise))
+
+
+def test_the_order_of_points_does_not_matter():
+    Z = np.random.RandomState(0).randint(0, 3, (12, 2)).astype(float)
+    order = np.random.RandomState(1).permutation(12)
+    assert InducingPoints(Z).equals(InducingPoints(Z[order]))
+    assert not InducingPoints(Z).equals(InducingPoints(Z[order][:11]))
+    assert not InducingPoints(Z).equals(InducingPoints(Z[:, ::-1]))
+    both = InducingPoints(Z, None, Z[:4])
+    assert both.equals(InducingPoints(Z, None, Z[3::-1]))
+    assert not both.equals(InducingPoints(Z))
