@@ -160,7 +160,7 @@ VARIANTS = {
     "excess noise": lambda: SparseGPRegressor(**QUICK, noise="excess").fit(
         rows(), targets(), noise_variance=0.1
     ),
-    "limits of known noise": lambda: SparseGPRegressor(**QUICK).fit(
+    "limits with excess noise": lambda: SparseGPRegressor(**QUICK, noise="excess").fit(
         rows(), targets(), noise_variance=0.1, event=labels(2)
     ),
     "fixed noise": lambda: regressor(noise=HomoscedasticNoise(0.1, "fixed")),

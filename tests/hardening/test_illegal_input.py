@@ -428,7 +428,7 @@ bad_fits(
     ["regressor"],
     parameter="kernel",
 )
-bad_fits({"beside white": VARIANCE}, ["regressor"], "noise_variance", kernel=WHITE)
+bad_fits({"beside noise that varies": VARIANCE}, ["regressor"], "noise_variance", noise="gp")
 bad_fits(
     {"beside white": "gp", "object beside white": PolynomialNoise(0)},
     ["regressor"],

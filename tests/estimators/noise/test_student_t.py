@@ -305,12 +305,10 @@ def test_a_saved_model_says_the_same(fitted):
     assert loaded.noise_df_ == fitted.noise_df_
 
 
-def test_known_noise_takes_its_place():
+def test_it_is_refused_beside_known_noise():
     X, y, _ = outlying()
-    known = model_of().fit(X, y, noise_variance=0.04)
-    assert (known.noise_df_, known.noise_scale_) == (None, None)
-    other = model_of(noise="homoscedastic").fit(X, y, noise_variance=0.04)
-    assert known.lower_bound_ == other.lower_bound_
+    with pytest.raises(ValueError, match="noise_variance must be None with noise='student-t'"):
+        model_of().fit(X, y, noise_variance=0.04)
     assert model_of(noise="homoscedastic").fit(X, y).noise_df_ is None
 
 
