@@ -2,35 +2,45 @@ r"""The periods with which deviations from a constant function repeat along a co
 
 As a function of a period, the bound has a narrow peak at each multiple of the true period and many
 low ones elsewhere, so a search finds the period only from nearby. The periodogram of the deviations
-shows where to begin: one period after the other explains most of what a line and the periods before
-it leave, so that neither a slow trend nor the harmonics of the first period hide a second one.
+shows where to begin (`harmonic_signals`). One signal after the other is removed together with a
+line, so that neither a slow trend nor the harmonics of the first period hide a second one.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.fft import next_fast_len, rfft
 
 from sparsegpc._core.models.deviations import row_deviations
+from sparsegpc._core.models.harmonic_signals import HarmonicSignals
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.selection.selectors import InducingPoints
 
-# Number of periods, and of rows that tell them.
-N_PERIODS, MOST_ROWS = 4, 10_000
-# Values count as the same if they are nearer to each other than this fraction of the mean gap.
-SAME = 0.1
-# The power counts times this power of the period. Of several periods with about the same power the
-# longest may be real, and the others are aliases: one more or less of it from reading to reading.
-PREFERENCE = 0.03
-# Further periods must have a power of this multiple of log n times the median of n frequencies.
-# Noise reaches about half of it.
-LEAST_POWER = 3.0
-# Each peak of the periodogram spans about this many frequencies.
-OVERSAMPLING = 8
-# Bins for each of the shortest periods, and the most bins along the column.
-BINS_PER_PERIOD, MOST_BINS = 4, 2**17
+# Number of signals, and of rows that tell them.
+N_SIGNALS, MOST_ROWS = 4, 10_000
+# A cycle over the range is the unit of frequencies. Without a limit there are at most so many for
+# each pair of rows, since of many frequencies noise of few rows looks like one by chance, and at
+# most MOST_FREE. With a limit there are at most MOST_CYCLES.
+CYCLES_PER_PAIR, MOST_FREE, MOST_CYCLES = 0.2, 2.0**16, 2.0**20
+# Further signals must gain this multiple of log n times the median gain of n frequencies. Noise
+# reaches about half of it.
+LEAST_GAIN = 3.0
+
+
+class Signal(NamedTuple):
+    """A signal with a period.
+
+    ``period`` is the likeliest one, and ``rivals`` are a list of others that suit about as well,
+    such as aliases. ``left`` is the share of the variance that remains after this signal and the
+    stronger ones.
+    """
+
+    period: float
+    rivals: list
+    left: float
 
 
 def constant_deviations(model, theta, bounds):
-    """Return random rows X (n, D) and their deviations (K, n) from a nearly constant function.
+    """Return random rows X (n, D), and deviations and precisions (K, n) from a constant function.
 
     Evenly spaced rows would show other periods than all rows. The hyperparameters are those nearest
     to `theta`, within `bounds` (P, 2), at which f is nearly constant. Raises `LinAlgError` if the
@@ -44,73 +54,41 @@ def constant_deviations(model, theta, bounds):
     # Another number of points would hardly change a constant.
     points = part.with_noise_points(InducingPoints(part.X[:1]), theta)
     found = part.evaluate(theta, points, part.initial_state(), wrt_theta=False)
-    return part.X[:], row_deviations(found, part.X[:], slice(None))
+    precisions = np.stack([solution.sites.precision for solution in found.solutions])
+    return part.X[:], row_deviations(found, part.X[:], slice(None)), precisions
 
 
-def likely_periods(x, deviations, lowest=0.0, highest=np.inf, share=1.0):
-    """Return up to `N_PERIODS` periods of deviations (K, n) along a column x (n,), strongest first.
+def likely_periods(x, deviations, precisions, lowest=0.0, highest=np.inf):
+    """Return up to `N_SIGNALS` of `Signal` in deviations along a column x (n,), strongest first.
 
-    They are between twice the typical distance of neighbouring values and the range of the column,
-    and between `lowest` and `highest`. There may be none, and all but the first are clear of noise.
-    `share` is the fraction of all rows that these random ones are.
+    There may be none, and all but the first are clear of noise. `deviations` (K, n) are slopes of
+    log likelihoods, of curvatures `precisions` (K, n).
+
+    Periods are between `lowest` and `highest`, and at most the range of the column. ``lowest=0``
+    means the shortest period that the number of rows supports (`CYCLES_PER_PAIR`). Of periods that
+    look the same with regular sampling, only the longest is returned.
     """
-    shortest = _shortest_period(x, share)
-    x = x - x.min()
-    extent = x.max()
-    shortest = max(shortest, BINS_PER_PERIOD * extent / MOST_BINS)
-    width = shortest / BINS_PER_PERIOD
-    if not width > TINY:
+    extent = float(np.ptp(x))
+    if not extent > TINY or lowest > extent:
         return []
-    periodogram = _Periodogram(x, width, max(shortest, lowest), min(extent, highest))
-    periods = periodogram.periods
-    deviations = deviations / max(float(np.abs(deviations).max()), TINY)
-    explained, found = [np.ones(len(x)), x / extent], []
-    while len(periods) and len(found) < N_PERIODS:
-        power = periodogram.power(_remainder(deviations, np.column_stack(explained)))
-        if found and power.max() < LEAST_POWER * np.log(len(power)) * np.median(power):
+    u = (x - x.min()) / extent
+    low, high = _frequencies(len(x), extent, lowest, highest)
+    signals, found = HarmonicSignals(u, deviations, precisions, low, high), []
+    while len(signals.frequencies) and len(found) < N_SIGNALS:
+        gains = signals.sine_gains()
+        if found and gains.max() < LEAST_GAIN * np.log(len(gains)) * np.median(gains):
             break
-        found.append(float(periods[(power * periods**PREFERENCE).argmax()]))
-        phase = 2.0 * np.pi * x / found[-1]
-        explained += [np.cos(phase), np.sin(phase)]
+        likely = signals.likely(gains)
+        if not likely:
+            break
+        signals.remove(*likely[0])
+        periods = [extent / frequency for frequency, _ in likely]
+        found.append(Signal(periods[0], periods[1:], signals.share_left))
     return found
 
 
-def _remainder(deviations, explained):
-    """Return what functions `explained` (n, k) leave of deviations (K, n) after least squares."""
-    coefficients = np.linalg.lstsq(explained, deviations.T, rcond=None)[0]
-    return deviations - (explained @ coefficients).T
-
-
-class _Periodogram:
-    """The periodogram of numbers along a column x (n,), which begins at zero, in bins of a width.
-
-    ``periods`` are those between the limits `lowest` and `highest` at which it is computed.
-    """
-
-    def __init__(self, x, width, lowest, highest):
-        self._bins = (x / width).astype(np.intp)
-        self._n_bins = next_fast_len(OVERSAMPLING * (int(self._bins.max()) + 1), real=True)
-        periods = self._n_bins * width / np.maximum(np.arange(self._n_bins // 2 + 1), 0.5)
-        self._allowed = np.flatnonzero((periods >= lowest) & (periods <= highest))
-        self.periods = periods[self._allowed]
-
-    def power(self, deviations):
-        """Return the power of deviations (K, n) of all functions at each of the periods."""
-        power = np.zeros(len(self.periods))
-        for each in deviations:
-            sums = np.bincount(self._bins, each, minlength=self._n_bins)
-            power += np.abs(rfft(sums)[self._allowed]) ** 2
-        return power
-
-
-def _shortest_period(x, share):
-    """Return twice the typical distance of neighbouring values x (n,), zero if all are the same.
-
-    It is that of all rows, of which these are the fraction `share`.
-    """
-    values = np.unique(x)
-    gaps = np.diff(values)
-    # Values that are nearly the same, such as two readings within a minute each day, say nothing of
-    # periods as short as that.
-    gaps = gaps[gaps > SAME * (values[-1] - values[0]) / len(values)]
-    return 2.0 * share * float(np.median(gaps)) if len(gaps) else 0.0
+def _frequencies(n_rows, extent, lowest, highest):
+    """Return the lowest and the highest frequency of periods within limits."""
+    low = max(extent / highest, 1.0)
+    most = MOST_CYCLES if lowest else min(CYCLES_PER_PAIR * n_rows**2 / 2.0, MOST_FREE)
+    return low, min(low + most, extent / lowest if lowest else np.inf)

@@ -1,11 +1,8 @@
 """Start values of the search, length scales to try, and the prior for a part of the rows."""
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
-from sparsegpc._core.models.periodic_deviations import constant_deviations, likely_periods
 from sparsegpc._core.models.prior import NormalPrior
-from sparsegpc._estimators.kernels.hyperparameters import PERIOD
 from sparsegpc._estimators.kernels.length_scales import (
     lengths_by_column,
     lengths_in_units,
@@ -70,12 +67,16 @@ def shorter_starts(hyperparameters, spread, given):
     return _unlike(given, [theta], hyperparameters.bounds)
 
 
-def function_starts(hyperparameters, spread, model):
-    """Return start values of theta for f: `start_values`, likely periods and a nearly linear f."""
+def function_starts(hyperparameters, spread, periods=None):
+    """Return start values of theta for f: `start_values`, a nearly linear f, and `PeriodStarts`.
+
+    `periods` are the latter; None leaves the periods of the kernel as they are.
+    """
     starts = start_values(hyperparameters, spread)
     starts += _unlike(starts, _linear_starts(hyperparameters, spread), hyperparameters.bounds)
-    # A period that is slightly different may lie beyond a valley of the bound.
-    return starts + _period_starts(hyperparameters, spread, model)
+    if periods is None:
+        return starts
+    return [*periods.replaced_in(starts), *periods.starts]
 
 
 def _linear_starts(hyperparameters, spread):
@@ -95,39 +96,6 @@ def _linear_starts(hyperparameters, spread):
     # The slopes stay what they are with the typical length scales.
     theta[indices] += 2.0 * np.log(NEARLY_LINEAR)
     return [theta]
-
-
-def _period_starts(hyperparameters, spread, model):
-    """Return start values with the periods of the deviations from a constant function.
-
-    Only kernels that see a single varying column have such periods. If several kernels see the same
-    column, each start gives them different ones.
-    """
-    varying = [
-        [column for column in entry.column if spread.varies[column]] if entry.role == PERIOD else []
-        for entry in hyperparameters.entries
-    ]
-    indices = [k for k, columns in enumerate(varying) if len(columns) == 1]
-    if not indices:
-        return []
-    theta, bounds = with_typical_lengths(hyperparameters, spread), hyperparameters.bounds
-    try:
-        X, deviations = constant_deviations(model, theta, bounds)
-    except LinAlgError:
-        # The other start values remain.
-        return []
-    share = len(X) / len(model.weight)
-    periods = [
-        likely_periods(X[:, varying[k][0]], deviations, *np.exp(bounds[k]), share) for k in indices
-    ]
-    starts = []
-    for first in range(max(map(len, periods))):
-        start = theta.copy()
-        for turn, (k, found) in enumerate(zip(indices, periods, strict=True)):
-            if found:
-                start[k] = np.log(found[(first + turn) % len(found)])
-        starts.append(np.clip(start, *bounds.T))
-    return starts
 
 
 def _unlike(given, candidates, bounds):

@@ -17,6 +17,7 @@ from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.single_start import FitResult, Run
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import function_starts
+from sparsegpc._estimators.kernels.period_starts import PeriodStarts
 from sparsegpc._estimators.learning.point_selection import named_selector
 from sparsegpc._estimators.learning.problem_fit import (
     evaluate_problem,
@@ -75,7 +76,8 @@ class PointGrowth:
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        usual = function_starts(problem.hyperparameters, problem.spread, problem.model)
+        periods = PeriodStarts(problem.hyperparameters, problem.spread, problem.model)
+        usual = function_starts(problem.hyperparameters, problem.spread, periods)
         given = usual if values is None else values
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))

@@ -13,6 +13,7 @@ from sparsegpc._estimators.kernels.initialization import (
     summand_starts,
 )
 from sparsegpc._estimators.kernels.kernel_trees import summand_indices
+from sparsegpc._estimators.kernels.period_starts import PeriodStarts
 
 
 def fit_problem(problem, selector, starts):
@@ -26,14 +27,16 @@ def fit_problem(problem, selector, starts):
             check_points_may_move(problem)
         except NotImplementedError as error:
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
-    values, restarts = [hyperparameters.theta], []
+    values, restarts, periodic = [hyperparameters.theta], [], []
     if problem.learns:
-        values = function_starts(hyperparameters, problem.spread, problem.model)
+        periods = PeriodStarts(hyperparameters, problem.spread, problem.model)
+        values = function_starts(hyperparameters, problem.spread, periods)
+        periodic = periods.starts[:1]
         restarts = _restarts(problem)
     if starts is None:
         starts = StartOptions(
             values,
-            on_all_rows=_starts_on_all_rows(problem, values),
+            on_all_rows=_starts_on_all_rows(problem, values, periodic),
             restarts=restarts,
             simpler=simpler_starts(problem, values),
             single_columns=_single_columns(problem),
@@ -61,16 +64,16 @@ def check_points_may_move(problem):
     pullback(np.ones((1, 1)), wrt_Z=True)
 
 
-def _starts_on_all_rows(problem, values):
-    """Return start values whose worth few rows may not tell: the user's own, and short lengths.
+def _starts_on_all_rows(problem, values, periodic):
+    """Return starts whose worth few rows may not tell: the user's own, short lengths, periods.
 
-    The user's own are the first of the `values`.
+    The user's own are the first of the `values`, and `periodic` are those with periods.
     """
     if not problem.learns:
         return []
     found = values[:1] if isinstance(problem.estimator.kernel, Kernel) else []
     if len(problem.model.weight) > START_ROWS:
-        found = found + shorter_starts(problem.hyperparameters, problem.spread, found)
+        found = found + shorter_starts(problem.hyperparameters, problem.spread, found) + periodic
     return found
 
 

@@ -17,6 +17,7 @@ from sparsegpc._estimators.kernels.initialization import (
     weak_prior,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
+from sparsegpc._estimators.kernels.period_starts import PeriodStarts
 from sparsegpc._estimators.kernels.spread import Spread
 from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 
@@ -42,7 +43,8 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     hyperparameters, spread = first.hyperparameters, first.spread
-    starts = StartOptions(function_starts(hyperparameters, spread, first.model))
+    periods = PeriodStarts(hyperparameters, spread, first.model)
+    starts = StartOptions(function_starts(hyperparameters, spread, periods))
     selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,

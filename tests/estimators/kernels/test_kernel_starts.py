@@ -303,7 +303,7 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     indices = summand_indices(kernel)
     assert indices == [[0, 1], [2, 3, 4], [5]]
     model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
-    usual = function_starts(hyperparameters, spread, model)
+    usual = function_starts(hyperparameters, spread)
     starts = summand_starts(hyperparameters, usual, model, indices)
     own = [start[:2] for start in usual]
     firsts = [start for start in starts if start[0] > np.log(1e-5)]

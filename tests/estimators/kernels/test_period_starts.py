@@ -8,6 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
+from sparsegpc._estimators.kernels.initialization import function_starts
+from sparsegpc._estimators.learning import problem_fit
 from sparsegpc.kernels import Columns
 
 
@@ -82,3 +84,70 @@ def test_an_offset_that_the_prior_mean_takes_over_does_not_warn(seed):
         warnings.simplefilter("error")
         model = SparseGPRegressor(periodic() + 1.0 * DotProduct(1e-5)).fit(t[:, None], y)
     assert model.kernel_.k2.k2.sigma_0 < 1e-4
+
+
+def nights(rng, n_rows=200, n_nights=100):
+    """Return times within some nights, of which each lasts four tenths of a day."""
+    return np.sort(np.floor(rng.uniform(0.0, n_nights, n_rows)) + rng.uniform(0.0, 0.4, n_rows))
+
+
+@pytest.mark.parametrize(
+    ("start", "bounds"), [(1.0, (1e-5, 1e5)), (0.3, (0.2, 0.5)), (0.3103, (0.307, 0.313))]
+)
+def test_a_period_far_below_the_distances_of_irregular_times_is_learned(start, bounds):
+    rng = np.random.RandomState(0)
+    t = nights(rng)
+    y = np.sin(2.0 * np.pi * t / 0.31) + 0.3 * rng.normal(size=200)
+    model = SparseGPRegressor(periodic(start, bounds)).fit(t[:, None], y)
+    assert abs(model.kernel_.k2.periodicity - 0.31) < 1e-4
+
+
+def test_a_weak_signal_of_many_rows_is_learned():
+    """Two hundred rows do not show it, and with little noise at first the search would leave it."""
+    rng = np.random.RandomState(0)
+    t = nights(rng, 2000, 700)
+    y = 0.4 * np.sin(2.0 * np.pi * t / 3.7) + rng.normal(size=2000)
+    found = SparseGPRegressor(periodic()).fit(t[:, None], y)
+    told = SparseGPRegressor(periodic(3.7, (3.68, 3.72))).fit(t[:, None], y)
+    assert found.lower_bound_ > told.lower_bound_ - 1.0
+
+
+def test_kernels_within_different_limits_get_the_strongest_periods_within_them(rng):
+    t = rng.uniform(0.0, 60.0, 200)
+    y = np.sin(2.0 * np.pi * t) + 0.5 * np.sin(2.0 * np.pi * t / 7.0) + 0.2 * rng.normal(size=200)
+    kernel = periodic(0.9, (0.8, 1.2)) + periodic(6.0, (5.0, 9.0))
+    model = SparseGPRegressor(kernel, hyperparameters="best").fit(t[:, None], y)
+    found = [model.kernel_.k1.k2.periodicity, model.kernel_.k2.k2.periodicity]
+    np.testing.assert_allclose(found, [1.0, 7.0], rtol=0.01)
+
+
+def starts_of(kernel, t, y):
+    """Return the hyperparameters, the start values, and those with periods."""
+    seen = []
+    original = problem_fit.PeriodStarts
+
+    class Recorded(original):
+        def __init__(self, hyperparameters, spread, model):
+            super().__init__(hyperparameters, spread, model)
+            values = function_starts(hyperparameters, spread, self)
+            seen.append((hyperparameters, values, self.starts))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(problem_fit, "PeriodStarts", Recorded)
+        SparseGPRegressor(kernel, max_iter=1).fit(t[:, None], y)
+    return seen[0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_starts_have_the_period_of_the_signal_and_its_variances():
+    rng = np.random.RandomState(0)
+    t = rng.uniform(0.0, 100.0, 400)
+    y = np.sqrt(0.4) * np.sin(2.0 * np.pi * t / 7.0) + np.sqrt(0.8) * rng.normal(size=400)
+    for start, own in ((1.0, 7.0), (2.0, 2.0)):
+        hyperparameters, values, periodic_starts = starts_of(periodic(start), t, y)
+        assert hyperparameters.names[2] == "k2__periodicity"
+        assert np.exp(values[0][2]) == pytest.approx(own, rel=0.01)
+        assert np.exp([theta[2] for theta in values[1:]]) == pytest.approx(7.0, rel=0.01)
+        variance, _, _, noise = np.exp(periodic_starts[0])
+        # Of the variance of y, a fifth is that of the signal.
+        assert variance / noise == pytest.approx(0.2 / 0.8, rel=0.3)
