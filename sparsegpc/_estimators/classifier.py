@@ -207,7 +207,8 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         UserWarning
             If one column hides the others, with a common length scale; if many rows look like
             copies of records, labels included; if the weights depend on the class only; or if they
-            are not whole numbers and add up to far less or more than the effective number of rows.
+            do not look like counts and add up to far less or more than the effective number of
+            rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight)
 

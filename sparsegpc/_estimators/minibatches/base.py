@@ -40,10 +40,10 @@ from sparsegpc._estimators.learning.point_selection import (
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.data_warnings import weight_warnings
 from sparsegpc._estimators.messages.fit_warnings import describe_rough, describe_trivial
 from sparsegpc._estimators.messages.reporting import epoch_progress
 from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
+from sparsegpc._estimators.messages.weight_warnings import weight_warnings
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
 # Rows, points and steps of the fit that gives start values; it takes a second or two.
@@ -248,7 +248,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=True)
             found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
             labels = y if is_classifier(self) else None
-            emit_warnings(weight_warnings(sample_weight, labels) + found)
+            emit_warnings(weight_warnings(sample_weight, rows, labels) + found)
         return self
 
     def _partial_fit(self, X, y, sample_weight, *row_arguments):
@@ -258,7 +258,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             is_first = not hasattr(self, "kernel_")
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=is_first)
             found = self._learn_block(*rows, progress)
-            emit_warnings(weight_warnings(sample_weight, scaled="the weights of all calls") + found)
+            scaled = "the weights of all calls"
+            emit_warnings(weight_warnings(sample_weight, rows, scaled=scaled) + found)
         return self
 
     def _merged_rows(self, X, y, sample_weight, *row_arguments, reset):
