@@ -26,6 +26,7 @@ from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import fit_warnings
 from sparsegpc._estimators.messages.reporting import evaluation_progress
+from sparsegpc._estimators.messages.target_warnings import order_warnings
 from sparsegpc._estimators.messages.user_warnings import emit_warnings
 from sparsegpc._estimators.messages.weight_warnings import (
     copied_records_warnings,
@@ -374,6 +375,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             found = weight_warnings(sample_weight, records, labels)
             if isinstance(rows, PresentRows) and not self._without_copies:
                 found += copied_records_warnings(rows.X, rows.y)
+            if is_classifier(self):
+                found += order_warnings(self.likelihood, y)
             emit_warnings(found + found_warnings)
         return self
 

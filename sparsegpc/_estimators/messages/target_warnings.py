@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.likelihoods.gaussian import constant_bound
+from sparsegpc._estimators.input.labels import declared_order, is_ordinal
 from sparsegpc._estimators.input.targets import deviations
 from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.noise.outliers import MOST_EQUAL, outlying_ratios, residuals
@@ -20,8 +21,37 @@ OUTLYING, NEGLIGIBLE = 4.0, 0.01
 SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
 # Events look miscoded if at least so many observed targets are all equal.
 FEWEST_OBSERVED = 3
+# A warning names at most so many classes.
+SHOWN = 12
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
+
+
+def order_warnings(likelihood, y):
+    """Return a list with a `FitWarning` if the order of classes is that of their spelling.
+
+    This is so for an ordinal `likelihood` and strings y (N,) that declare no other order, unless
+    they are numbers, which have the same order.
+    """
+    if not is_ordinal(likelihood) or declared_order(y) is not None:
+        return []
+    labels = set(np.ravel(np.asarray(y, dtype=object)))
+    if len(labels) < 3 or not all(isinstance(label, str) for label in labels):
+        return []
+    try:
+        ascending = sorted(labels, key=float)
+    except ValueError:
+        remedy = (
+            "if this is not their order, replace them by the codes 0, 1, ... in their order; if it "
+            "is, say so by y = pandas.Categorical(y, ordered=True)"
+        )
+    else:
+        if ascending == sorted(labels):
+            return []
+        remedy = "convert them to numbers, which have another order"
+    shown = " < ".join(sorted(labels)[:SHOWN]) + (" < ..." if len(labels) > SHOWN else "")
+    text = f"the ordered classes are strings, and taken in alphabetical order, {shown}: {remedy}"
+    return [FitWarning(UserWarning, text)]
 
 
 def event_warnings(y, event, of_output=""):

@@ -42,6 +42,7 @@ from sparsegpc._estimators.learning.point_selection import (
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import describe_rough, describe_trivial
 from sparsegpc._estimators.messages.reporting import epoch_progress
+from sparsegpc._estimators.messages.target_warnings import order_warnings
 from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
 from sparsegpc._estimators.messages.weight_warnings import weight_warnings
 from sparsegpc._estimators.predictions.effects import ColumnEffects
@@ -248,6 +249,8 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=True)
             found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
             labels = y if is_classifier(self) else None
+            if is_classifier(self):
+                found = order_warnings(self.likelihood, y) + found
             emit_warnings(weight_warnings(sample_weight, rows, labels) + found)
         return self
 
