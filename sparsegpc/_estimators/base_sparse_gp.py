@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, is_classifier
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -16,7 +16,7 @@ from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import Estimator, with_parameters
 from sparsegpc._estimators.fitted_bounds import FittedBounds
 from sparsegpc._estimators.input.settings import resolve_slack, row_options
-from sparsegpc._estimators.input.validation import present_rows, validated_targets
+from sparsegpc._estimators.input.validation import PresentRows, present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
 from sparsegpc._estimators.learning.kernel_choice import decide_kernel
@@ -24,14 +24,15 @@ from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.data_warnings import (
+from sparsegpc._estimators.messages.fit_warnings import fit_warnings
+from sparsegpc._estimators.messages.reporting import evaluation_progress
+from sparsegpc._estimators.messages.target_warnings import order_warnings
+from sparsegpc._estimators.messages.user_warnings import emit_warnings
+from sparsegpc._estimators.messages.weight_warnings import (
     copied_records_warnings,
     copy_warnings,
     weight_warnings,
 )
-from sparsegpc._estimators.messages.fit_warnings import fit_warnings
-from sparsegpc._estimators.messages.reporting import evaluation_progress
-from sparsegpc._estimators.messages.user_warnings import emit_warnings
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 from sparsegpc._estimators.predictions.latent import LatentPredictions
@@ -369,9 +370,14 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
             check_auto(self)
             with single_threaded_blas():
                 found_warnings = self._learn_rows(rows, progress, context)
-            if not self._without_copies:
-                found_warnings = copied_records_warnings(rows) + found_warnings
-            emit_warnings(weight_warnings(self, y, sample_weight) + found_warnings)
+            labels = y if is_classifier(self) else None
+            records = None if self._without_copies else (rows.X, rows.y.T, rows.weight)
+            found = weight_warnings(sample_weight, records, labels)
+            if isinstance(rows, PresentRows) and not self._without_copies:
+                found += copied_records_warnings(rows.X, rows.y)
+            if is_classifier(self):
+                found += order_warnings(self.likelihood, y)
+            emit_warnings(found + found_warnings)
         return self
 
     def _checked_rows(self, X, y, sample_weight, *, reset):

@@ -54,8 +54,9 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
 
         For ordered classes, such as grades: "ordinal-logit" [8]_, one function f and learned cut
         points, at which f passes from one class to the next. With ``optimizer=None`` these are
-        those that suit a constant f. The order is that of the sorted labels, so strings that sort
-        otherwise must be replaced by codes. Ordered categories in another order are refused.
+        those that suit a constant f. The order is that of the sorted labels. Strings sort
+        alphabetically, which causes a warning, so replace them by codes. Ordered categories in
+        another order are refused.
 
         To change settings, pass an instance of a class in :mod:`sparsegpc.likelihoods`.
     class_weight : dict, "balanced" or None, default=None
@@ -206,8 +207,10 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
             hyperparameters meet their limits, or the kernel matrix is barely positive definite.
         UserWarning
             If one column hides the others, with a common length scale; if many rows look like
-            copies of records, labels included; if the weights depend on the class only; or if they
-            are not whole numbers and add up to far less or more than the effective number of rows.
+            copies of records, labels included; if classes are ordered alphabetically, with
+            "ordinal-logit"; if the weights depend on the class only; or if they
+            do not look like counts and add up to far less or more than the effective number of
+            rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight)
 

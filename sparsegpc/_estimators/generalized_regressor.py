@@ -11,7 +11,7 @@ from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.likelihood_choice import decide_likelihood
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
-from sparsegpc._estimators.messages.data_warnings import zero_count_warnings
+from sparsegpc._estimators.messages.target_warnings import zero_count_warnings
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
 

@@ -15,14 +15,14 @@ from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
-from sparsegpc._estimators.messages.data_warnings import (
+from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.messages.target_warnings import (
     event_warnings,
     outlier_warnings,
     repetition_warnings,
     skewness_warnings,
     unlearned_noise_warnings,
 )
-from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
@@ -209,7 +209,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             kernel; if positive targets are skewed; if more than 30 % of the targets are equal, with
             Student-t noise; if `event` looks miscoded; if the residuals look like those of
             outliers, with the same noise at all rows; if rows that repeat others hid the noise and
-            were counted once; or if the weights are not whole numbers and add up to far less or
+            were counted once; or if the weights do not look like counts and add up to far less or
             more than the effective number of rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance, event)

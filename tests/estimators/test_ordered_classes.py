@@ -242,6 +242,57 @@ def test_an_enum_is_not_taken_in_another_order(make):
         assert list(quietly(model, X, in_order).classes_) == ["high", "low", "mid"]
 
 
+LABELS = ("low", "mid", "high")
+
+
+@pytest.mark.parametrize("make", BRIEF)
+@pytest.mark.parametrize("likelihood", ["ordinal-logit", OrdinalLogit()])
+@pytest.mark.parametrize("of", [np.array, pd.Series, pd.Categorical, pl.Series, list])
+def test_the_alphabetical_order_of_strings_is_reported(make, likelihood, of):
+    X, codes = grades(60, n_classes=3)
+    model = make(likelihood=likelihood, **BRIEF[make])
+    with pytest.warns(UserWarning, match="high < low < mid: if this is not their order") as caught:
+        model.fit(X, of([LABELS[code] for code in codes]))
+    (found,) = [item for item in caught if "alphabetical" in str(item.message)]
+    assert found.filename == __file__
+
+
+@pytest.mark.parametrize("make", BRIEF)
+def test_strings_of_numbers_are_reported_if_their_order_is_another_one(make):
+    X, codes = grades(60, n_classes=3)
+    model = make(likelihood="ordinal-logit", **BRIEF[make])
+    with pytest.warns(UserWarning, match="10 < 8 < 9: convert them to numbers"):
+        model.fit(X, np.array(["8", "9", "10"])[codes])
+    quietly(model, X, np.array(["7", "8", "9"])[codes])
+
+
+@pytest.mark.parametrize("make", BRIEF)
+def test_an_order_that_was_given_or_does_not_matter_is_not_reported(make):
+    X, codes = grades(60, n_classes=3)
+    model = make(likelihood="ordinal-logit", **BRIEF[make])
+    labels = np.array(LABELS)[codes]
+    assert list(quietly(model, X, pd.Categorical(labels, ordered=True)).classes_) == sorted(LABELS)
+    quietly(model, X, np.where(codes > 0, "yes", "no"))
+    quietly(model, X, codes)
+    quietly(model.set_params(likelihood="softmax"), X, labels)
+
+
+def test_missing_labels_of_ordered_categories_are_mentioned_before_their_codes():
+    X, codes = grades(60, n_classes=3)
+    model = SparseGPClassifier(likelihood="ordinal-logit", **BRIEF[SparseGPClassifier])
+    codes = np.where(np.arange(60) < 4, -1, codes)
+    y = pd.Categorical.from_codes(codes, LABELS, ordered=True)
+    lacking = "^y lacks 4 of 60 labels: leave these rows out first, as a code of -1 would"
+    for labels, attribute in ((y, r"y\.codes"), (pd.Series(y), r"y\.cat\.codes")):
+        with pytest.raises(ValueError, match=f"{lacking}.* give the codes {attribute} instead"):
+            model.fit(X, labels)
+        with pytest.raises(ValueError, match=f"^y has ordered categories .* {attribute} "):
+            model.fit(X[4:], labels[4:])
+    names = [None if code < 0 else LABELS[code] for code in codes]
+    with pytest.raises(ValueError, match=rf"{lacking}.* y\.to_physical\(\)"):
+        model.fit(X, pl.Series(names, dtype=pl.Enum(LABELS)))
+
+
 def test_the_classes_of_a_stream_must_be_sorted_if_they_have_an_order():
     X, codes = grades(60, n_classes=3)
     labels = np.array(["low", "mid", "high"])

@@ -23,26 +23,55 @@ def refuse_other_order(likelihood, y, classes=None):
     """
     # In another order than the sorted one, scikit-learn's scorers would take a column of
     # probabilities for that of another class.
-    if likelihood != "ordinal-logit" and not isinstance(likelihood, OrdinalLogit):
+    if not is_ordinal(likelihood):
         return
     if classes is not None:
         name, levels, codes = "classes has", np.asarray(classes).tolist(), "0, 1, ... of the labels"
-        order = levels
+        order, missing = levels, ""
     else:
-        dtype = getattr(y, "dtype", None)
-        # Categories of pandas that are ordered, or of polars that always are.
-        is_enum = type(dtype).__name__ == "Enum"
-        if not is_enum and not getattr(dtype, "ordered", False):
+        levels = declared_order(y)
+        if levels is None:
             return
-        name, levels = "y has ordered categories in", list(dtype.categories)
-        codes = "y.to_physical()" if is_enum else "y.cat.codes"
+        name, codes, missing = "y has ordered categories in", _codes_of(y), _describe_missing(y)
         order = [level for level in levels if (y == level).any()]
     if order != sorted(order):
         raise ValueError(
-            f"{name} the order {order}, but classes are taken in sorted order, {sorted(order)}, as "
-            f"scikit-learn's scorers assume: give the codes {codes} instead, and turn predicted "
-            f"codes into labels by np.array({levels})[model.predict(X)]"
+            f"{missing}{name} the order {order}, but classes are taken in sorted order, "
+            f"{sorted(order)}, as scikit-learn's scorers assume: give the codes {codes} instead, "
+            f"and turn predicted codes into labels by np.array({levels})[model.predict(X)]"
         )
+
+
+def is_ordinal(likelihood):
+    """Return whether the value of a parameter `likelihood` is that of ordered classes."""
+    return likelihood == "ordinal-logit" or isinstance(likelihood, OrdinalLogit)
+
+
+def declared_order(y):
+    """Return the ordered categories that labels of pandas or polars declare, None for others."""
+    dtype = getattr(y, "dtype", None)
+    # Categories of pandas that are ordered, or of polars that always are.
+    is_ordered = type(dtype).__name__ == "Enum" or getattr(dtype, "ordered", False)
+    return list(dtype.categories) if is_ordered else None
+
+
+def _codes_of(y):
+    """Return the expression for the codes of ordered categories."""
+    if type(y.dtype).__name__ == "Enum":
+        return "y.to_physical()"
+    # A series of pandas has an accessor; its arrays and indices of categories have the attribute.
+    return "y.cat.codes" if hasattr(y, "cat") else "y.codes"
+
+
+def _describe_missing(y):
+    """Return what to do about missing labels of ordered categories, empty without any."""
+    n_missing = int(y.null_count() if hasattr(y, "null_count") else y.isna().sum())
+    if n_missing == 0:
+        return ""
+    return (
+        f"y lacks {n_missing} of {len(y)} labels: leave these rows out first, as a code of -1 "
+        "would be taken for the lowest class. Besides, "
+    )
 
 
 def check_classes(classes):

@@ -10,8 +10,8 @@ from sparsegpc._core.learning.diagnostics import (
 )
 from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.kernels.hyperparameters import OFFSET
-from sparsegpc._estimators.messages.data_warnings import TOO_LIGHT, effective_rows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
+from sparsegpc._estimators.messages.weight_warnings import TOO_LIGHT, effective_rows
 
 # Warn if one column varies this many times more than the others, with a common length scale.
 DOMINANT_SPREAD = 1e3

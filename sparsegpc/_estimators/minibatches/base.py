@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
@@ -28,10 +29,11 @@ from sparsegpc._estimators.learning.point_selection import (
     make_selector,
 )
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
-from sparsegpc._estimators.messages.data_warnings import weight_warnings
 from sparsegpc._estimators.messages.fit_warnings import describe_rough, describe_trivial
 from sparsegpc._estimators.messages.reporting import epoch_progress
+from sparsegpc._estimators.messages.target_warnings import order_warnings
 from sparsegpc._estimators.messages.user_warnings import FitWarning, emit_warnings
+from sparsegpc._estimators.messages.weight_warnings import weight_warnings
 from sparsegpc._estimators.minibatches.first_model import learn_theta
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 
@@ -200,7 +202,10 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         with task as context, single_threaded_blas():
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=True)
             found = self._learn_all(*rows, epoch_progress(self, n_epochs, context))
-            emit_warnings(weight_warnings(self, y, sample_weight) + found)
+            labels = y if is_classifier(self) else None
+            if is_classifier(self):
+                found = order_warnings(self.likelihood, y) + found
+            emit_warnings(weight_warnings(sample_weight, rows, labels) + found)
         return self
 
     def _partial_fit(self, X, y, sample_weight, *row_arguments):
@@ -211,7 +216,7 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
             rows = self._merged_rows(X, y, sample_weight, *row_arguments, reset=is_first)
             found = self._learn_block(*rows, progress)
             scaled = "the weights of all calls"
-            emit_warnings(weight_warnings(self, None, sample_weight, scaled) + found)
+            emit_warnings(weight_warnings(sample_weight, rows, scaled=scaled) + found)
         return self
 
     def _merged_rows(self, X, y, sample_weight, *row_arguments, reset):

@@ -138,7 +138,8 @@ class StochasticSparseGPClassifier(ClassPredictions, SiteMinibatches):
             model is then that of the first rows, or constant. Also if the residuals of neighbouring
             rows are correlated, so that a function is missing.
         UserWarning
-            If the weights do not look like counts, or depend on the class only.
+            If the weights do not look like counts, or depend on the class only; or if classes are
+            ordered alphabetically, with "ordinal-logit".
         """
         return self._fit(X, y, sample_weight)
 

@@ -29,17 +29,17 @@ MISSING = ("", "nan", "na", "none", "<na>")
 
 
 def number_columns(X):
-    """Return the names of the numeric columns of a data frame, or their indices in an array."""
-    return _columns(X)["numbers"]
+    """Return the columns of numbers or ordered categories, by name, or by index in an array."""
+    return _columns(X, ("numbers", "ordered"))
 
 
 def category_columns(X):
     """Return the names of the columns of categories of a data frame, or their indices."""
-    return _columns(X)["categories"]
+    return _columns(X, ("categories",))
 
 
-def _columns(X):
-    """Return lists of columns by what they hold; raise ValueError if one holds anything else.
+def _columns(X, wanted):
+    """Return the columns that hold what is wanted; raise ValueError if one has no known kind.
 
     X is a data frame of pandas or polars, or an array (N, D).
     """
@@ -56,14 +56,11 @@ def _columns(X):
             "dates to numbers, such as the year and the day of the year, convert other objects to "
             "text or the dtype category, or drop the columns"
         )
-    return {
-        wanted: [name for name, kind in kinds.items() if kind == wanted]
-        for wanted in ("numbers", "categories")
-    }
+    return [name for name, kind in kinds.items() if kind in wanted]
 
 
 def kind_of_column(column):
-    """Return what a column of a table holds, "numbers" or "categories", or None for another."""
+    """Return whether a column holds "numbers", "ordered" ones or other "categories", else None."""
     kind = _kind(column.dtype)
     return _kind_of_objects(_present(column)) if kind == "objects" else kind
 
@@ -80,10 +77,20 @@ def _kind(dtype):
         return "categories" if is_text else None
     if dtype.kind in NUMBER_KINDS:
         return "numbers"
+    if _is_ordered(dtype):
+        return "ordered"
     if dtype.kind in TEXT_KINDS or dtype.type is str or str(dtype) == "category":
         return "categories"
     # numpy's objects, and what pandas' own dtypes hold, such as periods.
     return "objects" if dtype.kind == "O" else None
+
+
+def _is_ordered(dtype):
+    """Return whether a dtype is that of ordered categories of pandas.
+
+    Categories of an ``Enum`` of polars always have an order, whether it means anything or not.
+    """
+    return str(dtype) == "category" and dtype.ordered
 
 
 def _kind_of_objects(values):
@@ -222,13 +229,16 @@ def _plain(level):
 
 
 class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
-    """Convert columns of numbers and booleans to floats, with nan for every missing value.
+    """Convert numbers, booleans and ordered categories to floats, with nan for missing values.
 
-    New rows may have text where those of `fit` have numbers only. It is read as a number. Text that
-    is not a number counts as missing.
+    The number of an ordered category is its position, counted from 0, among those of its dtype. New
+    rows may have text where those of `fit` have numbers only. It is read as a number. Text that is
+    not a number, or not one of the ordered categories, counts as missing.
 
     Attributes
     ----------
+    positions_ : list of dict or None
+        The position of each level, as text, of the columns of ordered categories; None for others.
     has_missing_ : ndarray of bool of shape (n_features,)
         Which columns lack a value in a row of `fit`.
     single_ : ndarray of shape (n_features,)
@@ -236,7 +246,10 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """
 
     def fit(self, X, y=None):
-        """Learn which columns have missing values, and which have a single value."""
+        """Learn orders, which columns have missing values, and which have a single value."""
+        columns = [X[name] for name in X.columns] if hasattr(X, "columns") else []
+        found = [_positions(column.dtype) for column in columns]
+        self.positions_ = found or [None] * X.shape[1]
         values = self._floats(X, reset=True)
         self.has_missing_ = np.isnan(values).any(axis=0)
         # A missing value differs from all, itself included.
@@ -252,14 +265,16 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9, atol=0.0)
         is_other &= ~np.isnan(self.single_)
         _warn_of_other_values(self, list(np.flatnonzero(is_other.any(axis=0))))
-        odd = _no_numbers(X, is_missing)
+        odd = self._no_numbers(X, is_missing)
         if odd:
             examples = ", ".join(
                 f"{column_name(self, column)} ({value!r})" for column, value in [*odd.items()][:3]
             )
+            is_ordered = any(self.positions_[column] is not None for column in odd)
+            also = ", or spell them like the ordered categories of fit" if is_ordered else ""
             warn_user(
                 f"values that are no numbers count as missing in {examples}, where fit had "
-                "numbers: convert them to numbers",
+                f"numbers: convert them to numbers{also}",
                 UserWarning,
             )
         is_new = is_missing.any(axis=0) & ~self.has_missing_
@@ -276,15 +291,41 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
 
     def _floats(self, X, reset):
         X = validate_data(self, X, skip_check_array=True, reset=reset)
-        if not _are_numbers(X):
-            X = np.vectorize(_as_float, otypes=[np.float64])(np.array(X, dtype=object))
+        if not self._are_numbers(X):
+            X = np.array(X, dtype=object)
+            for k in self._ordered_columns():
+                X[:, k] = [self.positions_[k].get(_level(value)) for value in X[:, k]]
+            X = np.vectorize(_as_float, otypes=[np.float64])(X)
         return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
 
+    def _ordered_columns(self):
+        """Return the numbers of the columns of ordered categories."""
+        return [k for k, positions in enumerate(self.positions_) if positions is not None]
 
-def _are_numbers(X):
-    """Return whether all columns of a table have dtypes of numbers."""
-    dtypes = X.dtypes if hasattr(X, "columns") else [X.dtype]
-    return all(_kind(dtype) == "numbers" for dtype in dtypes)
+    def _are_numbers(self, X):
+        """Return whether all columns of a table have dtypes of numbers, and none is ordered."""
+        dtypes = X.dtypes if hasattr(X, "columns") else [X.dtype]
+        are_numbers = all(_kind(dtype) == "numbers" for dtype in dtypes)
+        return are_numbers and not self._ordered_columns()
+
+    def _no_numbers(self, X, is_nan):
+        """Return a dict of the columns with values that are no numbers, and the first such value.
+
+        `is_nan` (N, D) tells which values of a table did not become numbers.
+        """
+        if self._are_numbers(X) or not is_nan.any():
+            return {}
+        odd, values = is_nan & ~_are_missing(X), np.array(X, dtype=object)
+        for place in np.argwhere(odd):
+            odd[tuple(place)] = _plain(values[tuple(place)]) not in MISSING
+        return {int(k): values[odd[:, k], k][0] for k in np.flatnonzero(odd.any(axis=0))}
+
+
+def _positions(dtype):
+    """Return a dict of the positions of ordered categories, as text, or None for other dtypes."""
+    if not hasattr(dtype, "ordered") or not _is_ordered(dtype):
+        return None
+    return {_level(level): place for place, level in enumerate(dtype.categories)}
 
 
 def _as_float(value):
@@ -296,19 +337,6 @@ def _as_float(value):
         return float(value) if isinstance(value, TEXTS) and "_" not in str(value) else np.nan
     except ValueError:
         return np.nan
-
-
-def _no_numbers(X, is_nan):
-    """Return a dict of the columns with values that are no numbers, and the first such value.
-
-    `is_nan` (N, D) tells which values of a table did not become numbers.
-    """
-    if _are_numbers(X) or not is_nan.any():
-        return {}
-    odd, values = is_nan & ~_are_missing(X), np.array(X, dtype=object)
-    for place in np.argwhere(odd):
-        odd[tuple(place)] = _plain(values[tuple(place)]) not in MISSING
-    return {int(k): values[odd[:, k], k][0] for k in np.flatnonzero(odd.any(axis=0))}
 
 
 class VaryingColumns(SelectorMixin, Estimator):

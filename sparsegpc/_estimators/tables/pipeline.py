@@ -32,16 +32,16 @@ SCREENED_LABELS, SCREENED_NUMBERS = 2000, 500
 def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     """Make a pipeline for a table of numbers and categories with missing values.
 
-    Numbers and booleans are standardised; missing ones become the median of their column, and an
-    additional column marks them. If a column lacks values only in new rows, predictions do not take
-    it into account, and a warning is issued. Categories become a column of zeros and ones for each
-    level, one of which stands for a missing value. Levels with a single row share a column, as do
-    the rarest ones if there would be more than 200 columns. An additional column marks levels that
-    no training row has: the model expects that their effects differ from those of the known levels
-    about as much as these differ from each other. Other columns that are constant in the training
-    rows are dropped; if all are, the model gets one of them, predicts the mean and warns. With
-    `search`, the bound on the log evidence then chooses how numbers enter the kernel, the kernel,
-    and in regression the noise.
+    Numbers, booleans and the positions of ordered categories are standardised; missing ones become
+    the median of their column, and an additional column marks them. If a column lacks values only
+    in new rows, predictions do not take it into account, and a warning is issued. Other categories
+    become a column of zeros and ones for each level, one of which stands for a missing value.
+    Levels with a single row share a column, as do the rarest ones if there would be more than 200
+    columns. An additional column marks levels that no training row has: the model expects that
+    their effects differ from those of the known levels about as much as these differ from each
+    other. Other columns that are constant in the training rows are dropped; if all are, the model
+    gets one of them, predicts the mean and warns. With `search`, the bound on the log evidence then
+    chooses how numbers enter the kernel, the kernel, and in regression the noise.
 
     Parameters
     ----------
@@ -82,7 +82,8 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     Notes
     -----
     X may be a data frame of pandas or polars, where dtypes tell numbers from categories (integers
-    that are codes of categories should have the dtype category), or an array of floats with nan for
+    that are codes of categories should have the dtype category; if it is ordered, they enter as
+    numbers), or an array of floats with nan for
     missing values. A column of objects is numeric if it holds only numbers, None and nan; if it
     holds text as well, its values are compared as text. Text that reads like a number is not
     converted. A warning names columns of categories most of whose values are in a single row. In

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import lognorm
 
 from sparsegpc import SparseGPClassifier, SparseGPGeneralizedRegressor, SparseGPRegressor
-from sparsegpc._estimators.messages.data_warnings import skewness_warnings
+from sparsegpc._estimators.messages.target_warnings import skewness_warnings
 from tests.estimators.messages.test_fit_warnings import texts_of
 
 SKEWED, REPEATED = "positive and skewed", "counts as new evidence"
@@ -120,11 +120,6 @@ def test_few_copies_are_not_reported():
     X, y = labels()
     texts = texts_of(SparseGPClassifier(), np.vstack([X, X[:10]]), np.append(y, y[:10]))
     assert texts == []
-
-
-def test_weights_are_not_taken_for_copies():
-    X, y = labels()
-    assert texts_of(SparseGPClassifier(), X, y, sample_weight=np.full(100, 2.0)) == []
 
 
 @pytest.mark.parametrize("n_places", [12, 40])

@@ -127,7 +127,10 @@ def test_dtypes_of_pandas_that_are_neither_numbers_nor_categories_are_refused():
         with pytest.raises(ValueError, match=f"got '{name}' of "):
             number_columns(frame)
     intervals = pandas.cut(pandas.Series([1.0, 2.0]), 2)
-    assert category_columns(pandas.DataFrame({"cut": intervals})) == ["cut"]
+    # Intervals that cut a column are ordered.
+    assert number_columns(pandas.DataFrame({"cut": intervals})) == ["cut"]
+    unordered = pandas.DataFrame({"cut": intervals.cat.as_unordered()})
+    assert category_columns(unordered) == ["cut"]
 
 
 def test_columns_whose_levels_are_mostly_rare_are_reported():
@@ -215,6 +218,36 @@ def test_text_among_numbers_is_read_or_counts_as_missing_whatever_its_dtype():
     fitted = Numbers().fit(np.array([[1.0]], dtype=object))
     with pytest.warns(UserWarning, match=r"no numbers count as missing in column 0 \('a'\)"):
         assert np.isnan(fitted.transform(np.array([["a"]]))).all()
+
+
+def test_ordered_categories_become_their_positions():
+    pandas = pytest.importorskip("pandas")
+    dtype = pandas.CategoricalDtype(["low", "mid", "high", "top"], ordered=True)
+    rows = pandas.DataFrame({"age": [1.0, 2.0, 4.0], "grade": ["high", None, "low"]})
+    rows = rows.astype({"grade": dtype})
+    assert number_columns(rows) == ["age", "grade"]
+    assert category_columns(rows) == []
+    assert category_columns(rows.assign(grade=rows["grade"].cat.as_unordered())) == ["grade"]
+    expected = np.array([[1.0, 2.0], [2.0, np.nan], [4.0, 0.0]])
+    fitted = Numbers()
+    np.testing.assert_array_equal(fitted.fit_transform(rows), expected)
+    # New rows may have other dtypes, and levels that no row of fit has.
+    for grades in (["top", "mid"], pandas.Categorical(["top", "mid"])):
+        new = pandas.DataFrame({"age": [1.0, 2.0], "grade": grades})
+        np.testing.assert_array_equal(fitted.transform(new), [[1.0, 3.0], [2.0, 1.0]])
+    np.testing.assert_array_equal(fitted.transform(rows.iloc[::-1]), expected[::-1])
+    new = pandas.DataFrame({"age": [1.0, 2.0], "grade": ["Top", ""]})
+    shown = r"column 'grade' \('Top'\), where fit had numbers: .* like the ordered categories"
+    with pytest.warns(UserWarning, match=shown):
+        np.testing.assert_array_equal(fitted.transform(new)[:, 1], [np.nan, np.nan])
+
+
+@pytest.mark.parametrize("levels", [[30, 10, 20], [0.5, 0.25, 2.0], [True, False]])
+def test_the_position_of_ordered_numbers_is_not_their_value(levels):
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Categorical(levels[::-1], categories=levels, ordered=True)
+    found = Numbers().fit_transform(pandas.DataFrame({"a": column}))
+    np.testing.assert_array_equal(found[:, 0], np.arange(len(levels))[::-1])
 
 
 def test_text_for_a_missing_number_is_missing_and_other_text_is_shown():

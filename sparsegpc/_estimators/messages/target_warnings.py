@@ -1,14 +1,11 @@
-"""Warnings about the data of a fit: weights, copies of rows, and targets that do not suit."""
+"""Warnings about targets that do not suit the model of a fit."""
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.likelihoods.gaussian import constant_bound
-from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._core.rows.sources import RowSource
+from sparsegpc._estimators.input.labels import declared_order, is_ordinal
 from sparsegpc._estimators.input.targets import deviations
-from sparsegpc._estimators.input.validation import PresentRows
 from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.noise.outliers import MOST_EQUAL, outlying_deviations, residuals
 from sparsegpc._estimators.noise.registry import AUTO, VARYING
@@ -22,106 +19,38 @@ OUTLYING, NEGLIGIBLE = 4.0, 0.01
 # Positive targets are skewed if a log-normal distribution describes them by so many nats better, in
 # all and per row, and also those between the quantiles CENTRAL, without any outliers.
 SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
-# Rows look like copies of records if more than the fraction COPIED of them, and FEWEST_COPIES,
-# repeat others, a column takes different values at the fraction VARIED of the others, and places
-# that occur several times have unequal targets at most DISAGREEING times as often as by chance.
-COPIED, FEWEST_COPIES, VARIED, DISAGREEING = 0.1, 10, 0.5, 0.1
-# Runs of an experiment with few levels repeat each other. A column must take so many values.
-FEWEST_VALUES = 10
 # Events look miscoded if at least so many observed targets are all equal.
 FEWEST_OBSERVED = 3
+# A warning names at most so many classes.
+SHOWN = 12
 # If this number of events is expected, none occurs with a probability of 5 %.
 NO_EVENT = -np.log(0.05)
-# If the sum of the weights, relative to the effective number of rows, is between these numbers,
-# what is learned differs little from what is learned if both are equal.
-TOO_LIGHT, TOO_HEAVY = 0.5, 1.5
-# Weights that are the same within each class, of at least SEVERAL rows, are no counts if those of
-# two classes have at least the ratio UNEQUAL.
-SEVERAL, UNEQUAL = 3, 1.1
 
 
-def weight_warnings(estimator, y, sample_weight, scaled="them"):
-    """Return a list with a `FitWarning` if validated weights do not look like counts, else empty.
+def order_warnings(likelihood, y):
+    """Return a list with a `FitWarning` if the order of classes is that of their spelling.
 
-    The sum of the weights acts as the number of rows. If it is far too large, the fit follows the
-    noise; if it is far too small, the learned function is constant. The targets `y`, (N,) or
-    (N, 1), of a classifier are labels, among which weights may balance the classes; None looks for
-    no such weights. `scaled` names the weights that the remedy multiplies.
+    This is so for an ordinal `likelihood` and strings y (N,) that declare no other order, unless
+    they are numbers, which have the same order.
     """
-    weight = np.ravel(np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64))
-    if is_classifier(estimator) and y is not None and len(weight) > 1:
-        labels = np.asarray(y).ravel()
-        text = _describe_balancing(labels[weight > 0.0], weight[weight > 0.0])
-        if text:
-            return [FitWarning(UserWarning, text)]
-    weight = weight[weight > 0.0]
-    ratio = float(weight.sum()) / effective_rows(weight)
-    if TOO_LIGHT <= ratio <= TOO_HEAVY or (weight == np.round(weight)).all():
+    if not is_ordinal(likelihood) or declared_order(y) is not None:
         return []
-    text = (
-        "a weight counts copies of its row, but sample_weight holds numbers that are not whole. "
-        f"They add up to {ratio:.3g} times the effective number of rows: if they are not counts, "
-        f"multiply {scaled} by {1.0 / ratio:.3g}"
-    )
-    return [FitWarning(UserWarning, text)]
-
-
-def _describe_balancing(labels, weight):
-    """Describe weights (N,) that depend on the class only, or return an empty string."""
-    if weight.max() < UNEQUAL * weight.min():
-        return ""
-    classes, firsts, codes, counts = np.unique(
-        labels, return_index=True, return_inverse=True, return_counts=True
-    )
-    of_class = weight[firsts]
-    first, last = np.sort([of_class.argmin(), of_class.argmax()])
-    is_unequal = of_class.max() >= UNEQUAL * of_class.min()
-    if not is_unequal or counts.min() < SEVERAL or (weight != of_class[codes]).any():
-        return ""
-    return (
-        "a weight counts copies of its row, as evidence, but sample_weight depends on the class "
-        f"only ({of_class[first]:.3g} in class {classes[first]}, {of_class[last]:.3g} in class "
-        f"{classes[last]}), so probabilities and their intervals will be wrong: to balance "
-        "classes, leave it out and set class_weight, which multiplies predicted probabilities and "
-        "learns from the rows as they are; if they are counts, there is nothing to do"
-    )
-
-
-def effective_rows(weight):
-    """Return the effective number of rows of positive weights (Kish, "Survey sampling", 1965)."""
-    share = weight / weight.max()
-    return float(share.sum() ** 2 / (share @ share))
-
-
-def copied_records_warnings(rows):
-    """Return a list with a `FitWarning` if many of the user's rows look like copies of others.
-
-    Different records can agree in labels and counts, too, so a fit counts all rows. `rows` is what
-    `_checked_rows` returns. The `Targets` of regressors were merged: see `copy_warnings`.
-    """
-    if not isinstance(rows, PresentRows) or isinstance(rows.X, RowSource):
+    labels = set(np.ravel(np.asarray(y, dtype=object)))
+    if len(labels) < 3 or not all(isinstance(label, str) for label in labels):
         return []
-    n_rows = len(rows.X)
-    merged = merge_rows(rows.X, np.ones(n_rows), targets=rows.y)
-    n_copies = n_rows - len(merged.X)
-    if n_copies <= max(COPIED * n_rows, FEWEST_COPIES):
-        return []
-    # A place is a row of X; its different targets follow each other.
-    is_new = np.append(True, (merged.X[1:] != merged.X[:-1]).any(axis=1))
-    place = np.cumsum(is_new) - 1
-    n_rows_there, n_targets_there = np.bincount(place, merged.weight), np.bincount(place)
-    least = max(VARIED * len(n_rows_there), FEWEST_VALUES)
-    is_varied = any(len(np.unique(x)) >= least for x in merged.X.T)
-    has_several = n_rows_there > 1.0
-    disagreeing = (n_targets_there[has_several] > 1).mean()
-    by_chance = _share_of_unequal_targets(rows.y, n_rows_there[has_several])
-    if not is_varied or not disagreeing < DISAGREEING * by_chance:
-        return []
-    text = (
-        f"{n_copies} of {n_rows} rows repeat others, targets included, and each of them counts as "
-        "new evidence. If they are copies of records, as from upsampling, drop them before "
-        "fitting: otherwise probabilities and error bars are too certain"
-    )
+    try:
+        ascending = sorted(labels, key=float)
+    except ValueError:
+        remedy = (
+            "if this is not their order, replace them by the codes 0, 1, ... in their order; if it "
+            "is, say so by y = pandas.Categorical(y, ordered=True)"
+        )
+    else:
+        if ascending == sorted(labels):
+            return []
+        remedy = "convert them to numbers, which have another order"
+    shown = " < ".join(sorted(labels)[:SHOWN]) + (" < ..." if len(labels) > SHOWN else "")
+    text = f"the ordered classes are strings, and taken in alphabetical order, {shown}: {remedy}"
     return [FitWarning(UserWarning, text)]
 
 
@@ -151,27 +80,6 @@ def event_warnings(y, event, of_output=""):
             "like lower limits: if they are, give 0"
         )
     return [FitWarning(UserWarning, text)] if text else []
-
-
-def _share_of_unequal_targets(y, sizes):
-    """Return how often random targets of y (N,) in groups of these sizes are not all equal."""
-    _, counts = np.unique(y, return_counts=True)
-    sizes, n_groups = np.unique(sizes, return_counts=True)
-    unequal = [1.0 - ((counts / len(y)) ** size).sum() for size in sizes]
-    return float(np.average(unequal, weights=n_groups))
-
-
-def copy_warnings(n_copies):
-    """Return a list with a `FitWarning` that copies were left out, empty if there were none."""
-    if n_copies == 0.0:
-        return []
-    text = (
-        f"{n_copies:g} rows, counted by their weights, repeat others, targets included, and with "
-        "them the targets look free of noise, so each row was counted at most once. Drop copies of "
-        "records before fitting (a weight of k stands for k copies, too); if the targets are "
-        "exact, give them a fixed small noise"
-    )
-    return [FitWarning(UserWarning, text)]
 
 
 def zero_count_warnings(y, weight):
