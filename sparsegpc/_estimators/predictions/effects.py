@@ -94,6 +94,11 @@ class ColumnEffects:
         deviation takes into account. The kernel need not be additive. A column that did not vary in
         the rows of `fit` has no effect here, as nothing is known of it.
 
+        A kernel by name takes weak effects for none if they do not raise the bound. Then both the
+        mean and the standard deviation are too small; they are nearly zero if f does not depend on
+        the columns that differ, which says nothing about how large their effect may be. To estimate
+        the effect of one column, give it a wide prior: :ref:`user guide <treatment-effects>`.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
