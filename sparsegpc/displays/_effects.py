@@ -156,8 +156,10 @@ class EffectsDisplay:
         moderator = None if by is None else _moderator(by, table)
         columns = [d for d in _columns(features, fitted, table) if d != moderator]
         if not columns:
+            beside = "" if moderator is None else f" beside {table.names[moderator]!r}"
             raise ValueError(
-                "X must have a column that varies, got the same values in all rows: give more rows"
+                f"there must be a column of X{beside} that varies, got none: give more rows, or "
+                "other features"
             )
         grids = [table.grid(d, size) for d in columns]
         levels = None if moderator is None else table.few_values(moderator)
@@ -173,7 +175,7 @@ class EffectsDisplay:
             names=[table.names[d] for d in columns],
             ylabel=ylabel,
             by=None if moderator is None else table.names[moderator],
-            levels=None if levels is None else [_text(level) for level in levels],
+            levels=None if levels is None else _texts(levels),
         ).plot(**plot_kw)
 
     def plot(
@@ -305,9 +307,12 @@ def _mark_values(axes, grid, is_category):
     return places
 
 
-def _text(level):
-    """Return a category, or a number with few digits, as text."""
-    return f"{level:.4g}" if isinstance(level, float) else str(level)
+def _texts(levels):
+    """Return categories, or numbers with as few digits as tell them apart, as a list of texts."""
+    if levels.dtype.kind != "f":
+        return [str(level) for level in levels]
+    texts = ([f"{level:.{digits}g}" for level in levels] for digits in range(3, 18))
+    return next(found for found in texts if len(set(found)) == len(levels))
 
 
 def _deciles(values):

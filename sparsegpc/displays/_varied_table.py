@@ -95,7 +95,8 @@ class VariedTable:
         """Return at most four values: all, the most frequent categories, or deciles of numbers."""
         values, numbers = self.values(column), self.numbers(column)
         if len(values) > FEW and numbers is not None:
-            values = np.quantile(numbers[~np.isnan(numbers)], FEW_DECILES, method="nearest")
+            present = numbers[~np.isnan(numbers)]
+            values = np.unique(np.quantile(present, FEW_DECILES, method="nearest"))
         return values[:FEW]
 
     def spread_rows(self, column, n_rows):

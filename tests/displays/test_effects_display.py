@@ -267,7 +267,12 @@ def test_of_a_column_of_many_numbers_there_is_a_curve_for_three_deciles(table):
     drawn = EffectsDisplay.from_estimator(tabular(table), X, features=["town", "age"], by="age")
     expected = np.quantile(X["age"], [0.1, 0.5, 0.9], method="nearest")
     assert drawn.names == ["town"]
-    assert drawn.levels == [f"{age:.4g}" for age in expected]
+    assert drawn.levels == [f"{age:.3g}" for age in expected]
+    zeros = X.assign(age=X["age"].where(np.arange(60) % 3 == 0, 0.0) + 1e6)
+    drawn = EffectsDisplay.from_estimator(tabular(table), zeros, features=["town"], by="age")
+    assert len(drawn.levels) == len(set(drawn.levels)) == 2
+    with pytest.raises(ValueError, match="there must be a column of X beside 'age'"):
+        EffectsDisplay.from_estimator(tabular(table), X, features=["age"], by="age")
     for by in ("street", 4, True):
         with pytest.raises(ValueError, match=f"by must be the number or the name .* got {by!r}"):
             EffectsDisplay.from_estimator(tabular(table), X, by=by)
@@ -409,5 +414,5 @@ def test_columns_of_other_kinds_may_be_beside(rng):
 
 def test_rows_that_are_all_equal_are_refused(model, data):
     X, _ = data
-    with pytest.raises(ValueError, match="X must have a column that varies"):
+    with pytest.raises(ValueError, match="there must be a column of X that varies"):
         EffectsDisplay.from_estimator(model, X[:1])
