@@ -236,10 +236,13 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 f"noise_variance is needed with noise={self.noise!r}, got None: give the known "
                 "variance of the noise of each row, or set noise='homoscedastic'"
             )
-        if targets.noise_variance is not None and not isinstance(settings, HomoscedasticNoise):
+        replaced = isinstance(settings, HomoscedasticNoise) and (
+            settings.needs_known or settings.variance_bounds != "fixed"
+        )
+        if targets.noise_variance is not None and not replaced:
             raise ValueError(
-                f"noise_variance must be None with noise={self.noise!r}, which is learned: set "
-                "noise='excess' to learn a variance beside the known one, or leave noise out"
+                f"noise_variance must be None with noise={self.noise!r}: leave noise_variance out, "
+                "leave noise out, or set noise=ExcessNoise() for a variance that is added to it"
             )
 
     def _check_censored(self, targets):
@@ -316,7 +319,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         has_outliers = self._noise is not None and self._noise.df is not None
         if has_outliers:
             found += repetition_warnings(learned.y, learned.weight)
-        if not fitted.problem.learns or self._has_known_noise:
+        if not fitted.problem.learns or self._noise is None:
             return found
         skewed = skewness_warnings(learned.y, learned.weight, self.lower_bound_)
         if skewed or self.noise_variance_ is None or has_outliers:

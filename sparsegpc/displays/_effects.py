@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
@@ -42,8 +43,8 @@ class EffectsDisplay:
     are these functions, with mean zero over the rows. A column of at most 10 distinct values, and
     one of categories, has a point with an interval for each of them.
 
-    With another column `by` there is a curve for each of some values of it, which all rows have,
-    too. Curves that are not parallel show an interaction of the two columns.
+    With another column `by` there are several curves, each with all rows set to one value of that
+    column. Curves that are not parallel show an interaction of the two columns.
 
     It is recommended to use `from_estimator`. All parameters are stored as attributes.
 
@@ -126,7 +127,7 @@ class EffectsDisplay:
         by : int, str or None, default=None
             The number or the name of a column for whose values there are separate curves: for all
             of them if they are at most four, else for the four most frequent categories, or for
-            the deciles 1, 5 and 9 of numbers.
+            the first, fifth and ninth deciles of numbers. It has no panel of its own.
         target : int, str or None, default=None
             With several functions, which of them: the label of a class or the number of an output.
             None is allowed if there is only one.
@@ -154,7 +155,7 @@ class EffectsDisplay:
         size, (place, ylabel) = grid_size(grid_resolution), _function(fitted.estimator, target)
         table = VariedTable(X)
         moderator = None if by is None else _moderator(by, table)
-        columns = [d for d in _columns(features, fitted, table) if d != moderator]
+        columns = _columns(features, fitted, table, moderator)
         if not columns:
             beside = "" if moderator is None else f" beside {table.names[moderator]!r}"
             raise ValueError(
@@ -220,7 +221,8 @@ class EffectsDisplay:
             else:
                 axes.set_xlim(grid[0], grid[-1])
             width = APART * min(np.diff(grid), default=1.0) if has_points else 0.0
-            curves = zip(labels, np.atleast_2d(means), np.atleast_2d(stds), COLOURS, strict=False)
+            parts = labels, np.atleast_2d(means), np.atleast_2d(stds), cycle(COLOURS)
+            curves = zip(*parts, strict=False)
             for k, (label, mean, std, colour) in enumerate(curves):
                 x = grid + width * (k - 0.5 * (len(labels) - 1))
                 ends = mean - half_width * std, mean + half_width * std
@@ -252,9 +254,9 @@ class EffectsDisplay:
         return self
 
 
-def _columns(features, fitted, table):
-    """Return the indices of the columns of X to draw."""
-    columns = table.chosen(features)
+def _columns(features, fitted, table, moderator):
+    """Return the indices of the columns of X to draw, without the moderator."""
+    columns = [d for d in table.chosen(features) if d != moderator]
     if features is not None or len(columns) <= MOST_PANELS:
         return columns
     variation = []

@@ -416,3 +416,13 @@ def test_rows_that_are_all_equal_are_refused(model, data):
     X, _ = data
     with pytest.raises(ValueError, match="there must be a column of X that varies"):
         EffectsDisplay.from_estimator(model, X[:1])
+
+
+def test_beside_another_column_there_are_six_panels_still(rng):
+    X = rng.uniform(-1.0, 1.0, (60, 8))
+    model = SparseGPRegressor(n_inducing=20, optimizer=None, main_effects=False).fit(
+        X, X.sum(axis=1)
+    )
+    drawn = EffectsDisplay.from_estimator(model, X, by=0, grid_resolution=3)
+    assert len(drawn.names) == 6
+    assert "x0" not in drawn.names

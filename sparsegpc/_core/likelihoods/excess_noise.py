@@ -22,7 +22,7 @@ from sparsegpc._core.likelihoods.gaussian import (
 EXCESS_RANGE = (-18.0, 2.0)
 
 
-class ExcessNoise(Likelihood):
+class PartlyKnownNoise(Likelihood):
     """Gaussian noise of known variances plus one that is learned, as its logarithm.
 
     An entry of ``y`` holds ``known``, the known variance of a row; ``mean``, the weighted mean of
@@ -38,21 +38,22 @@ class ExcessNoise(Likelihood):
         self.log_excess = log_excess
 
     def at(self, params):
-        return ExcessNoise(float(params[0]))
+        return PartlyKnownNoise(float(params[0]))
 
-    def _noise(self, y):
+    def noise_variance(self, y):
+        """Return the variance of the noise of each row, (n,)."""
         return y["known"] + np.exp(self.log_excess)
 
     def sites(self, state, y, weight):
-        p, mean = weight / self._noise(y), y["mean"]
+        p, mean = weight / self.noise_variance(y), y["mean"]
         return Sites(p, p * mean, self.peaks(y, weight)[1] - 0.5 * p * mean**2)
 
     def peaks(self, y, weight):
-        noise = self._noise(y)
+        noise = self.noise_variance(y)
         return y["mean"], log_likelihood(weight, np.log(noise), weight / noise * y["scatter"])
 
     def params_gradient(self, y, weight, mean, variance):
-        noise = self._noise(y)
+        noise = self.noise_variance(y)
         squared_error = (y["mean"] - mean[0]) ** 2 + y["scatter"] + variance[0]
         by_log_noise = 0.5 * weight * (squared_error / noise - 1.0)
         return np.array([by_log_noise @ (np.exp(self.log_excess) / noise)])
@@ -71,11 +72,11 @@ class ExcessNoise(Likelihood):
         return minimize(negative, np.array([largest]), jac=True, bounds=bounds).x
 
     def _best_constants(self, y, weight):
-        p = weight / self._noise(y)
+        p = weight / self.noise_variance(y)
         return np.array([p @ y["mean"] / p.sum()])
 
 
 def excess_noise_targets(y, weight, known, rows):
-    """Return the targets of `ExcessNoise`, (N',), at `MergedRows` of equal known variances."""
+    """Return the targets of `PartlyKnownNoise`, (N',), at `MergedRows` of equal known variances."""
     mean, scatter = mean_and_scatter(y, weight, rows)
     return records(mean=mean, scatter=scatter, known=known[rows.first])

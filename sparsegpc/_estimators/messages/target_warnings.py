@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsegpc._core.likelihoods.excess_noise import PartlyKnownNoise
 from sparsegpc._core.likelihoods.gaussian import constant_bound
 from sparsegpc._estimators.input.labels import declared_order, is_ordinal
 from sparsegpc._estimators.input.targets import deviations
@@ -151,7 +152,8 @@ def outlier_warnings(fitted):
         return []
     model, (differences, rows) = fitted.problem.model, found
     weight, targets = model.weight[rows], np.stack([y["mean"][rows] for y in model.targets])
-    sizes, ratios = outlying_deviations(differences, weight)
+    sizes, _ = outlying_deviations(differences, weight)
+    _, ratios = outlying_deviations(differences / _widths(fitted, rows), weight)
     spreads = deviations(targets, weight, targets.mean(axis=1))
     warned = (ratios > OUTLYING) & (sizes > NEGLIGIBLE * spreads)
     if not warned.any():
@@ -167,6 +169,18 @@ def outlier_warnings(fitted):
     ]
 
 
+def _widths(fitted, rows):
+    """Return what residuals at some rows are compared with, (n_outputs, n), or a number.
+
+    It is the deviation of noise of which a part is known, as that differs from row to row.
+    """
+    model, theta = fitted.problem.model, fitted.result.best.theta
+    if not isinstance(model.likelihood, PartlyKnownNoise):
+        return 1.0
+    outputs = zip(model.likelihoods(theta), model.targets, strict=True)
+    return np.sqrt([likelihood.noise_variance(y[rows]) for likelihood, y in outputs])
+
+
 def _remedy_of_outliers(problem, share):
     """Return what may help if targets of a `Problem`, a share of them equal, have outliers."""
     if share > MOST_EQUAL:
@@ -175,6 +189,8 @@ def _remedy_of_outliers(problem, share):
             "else learn the others alone, and with a classifier where this value occurs"
         )
     remedy = 'if a few targets are outliers, set noise="student-t"'
+    if problem.estimator._has_known_noise:
+        return remedy + " without noise_variance"
     if problem.estimator.noise == AUTO:
         return remedy
     return remedy + ', and if the noise depends on X, set noise="auto"'

@@ -1,7 +1,6 @@
 """Noise of which only a part is known at each row."""
 
-from sparsegpc._core.likelihoods.excess_noise import ExcessNoise as ExcessLikelihood
-from sparsegpc._core.likelihoods.excess_noise import excess_noise_targets
+from sparsegpc._core.likelihoods.excess_noise import PartlyKnownNoise, excess_noise_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._estimators.noise.censored import censored_model, censored_rows
@@ -71,7 +70,7 @@ class ExcessPlan(PolynomialPlan):
             excess_noise_targets(output, targets.weight, known, rows)
             for output, known in zip(targets.y, targets.noise_variance, strict=True)
         ]
-        return SparseModel(kernel, ExcessLikelihood(), rows.X, y, rows.weight, **options)
+        return SparseModel(kernel, PartlyKnownNoise(), rows.X, y, rows.weight, **options)
 
     def learned(self, evaluation):
         return LearnedExcess(self.basis, super().learned(evaluation).coefficients)

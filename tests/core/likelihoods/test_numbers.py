@@ -180,7 +180,7 @@ CASES = [
     learned_noise("polynomial noise", POLYNOMIAL),
     NumberCase(
         "excess noise",
-        excess_noise.ExcessNoise,
+        excess_noise.PartlyKnownNoise,
         lambda y, f, x, params: norm.logpdf(y, f, excess_deviation(x, params)),
         lambda rng, f, x, params: rng.normal(f, excess_deviation(x, params)),
         (-0.7,),

@@ -31,7 +31,7 @@ def test_known_noise_takes_the_place_of_homoscedastic_noise():
     variance = true_std(X[:, 0]) ** 2
     one, other = (
         model_of(noise).fit(X, y, noise_variance=variance)
-        for noise in ("homoscedastic", HomoscedasticNoise(7.0, "fixed"))
+        for noise in ("homoscedastic", HomoscedasticNoise(7.0))
     )
     assert one.lower_bound_ == other.lower_bound_
     assert one.noise_variance_ is None
