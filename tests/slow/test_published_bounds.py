@@ -25,25 +25,21 @@ N_POINTS = 50
 
 
 class Split(NamedTuple):
-    """A split, the classifier fitted to it, and the CPU seconds that it took."""
+    """A split, and the classifier fitted to it."""
 
     X: np.ndarray
     y: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
     model: SparseGPClassifier
-    seconds: float
 
 
-def fit_timed(model, X, y, times=1):
-    """Fit on one thread; return the least CPU seconds, since other work adds to them."""
-    seconds = []
+def fit_timed(model, X, y):
+    """Fit on one thread, and return the CPU seconds that it took."""
     with threadpool_limits(1):
-        for _ in range(times):
-            start = time.process_time()
-            model.fit(X, y)
-            seconds.append(time.process_time() - start)
-    return min(seconds)
+        start = time.process_time()
+        model.fit(X, y)
+        return time.process_time() - start
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +50,14 @@ def split():
     scaler = StandardScaler().fit(X[train])
     X_train, X_test = scaler.transform(X[train]), scaler.transform(X[test])
     model = SparseGPClassifier(ConstantKernel() * RBF(), n_inducing=N_POINTS, selection_tol=0.0)
-    seconds = fit_timed(model, X_train, y[train], times=2)
-    return Split(X_train, y[train], X_test, y[test], model, seconds)
+    model.fit(X_train, y[train])
+    return Split(X_train, y[train], X_test, y[test], model)
 
 
 @pytest.fixture(scope="module")
 def full(split):
-    """scikit-learn's classifier with the same kernel, and the CPU seconds that it took."""
-    model = GaussianProcessClassifier(ConstantKernel() * RBF())
-    return model, fit_timed(model, split.X, split.y)
+    """scikit-learn's classifier with the same kernel."""
+    return GaussianProcessClassifier(ConstantKernel() * RBF()).fit(split.X, split.y)
 
 
 def test_the_bound_is_far_above_that_of_a_constant(split):
@@ -97,15 +92,21 @@ def test_few_site_iterations_are_spent_on_each_evaluation(split):
     assert split.model.n_evaluations_ <= 100
 
 
-def test_a_fit_costs_no_more_than_that_of_the_full_model(split, full):
-    # It takes about 0.6 of the time, and clocks of busy machines differ by a fifth.
-    assert split.seconds < full[1]
+def test_a_fit_costs_less_than_that_of_the_full_model(split):
+    # With 512 rows the two take about the same time, depending on the processor; with twice as many
+    # the full model takes about six times as long as the sparse one.
+    rng = np.random.RandomState(0)
+    X = np.concatenate([split.X, split.X + 0.1 * rng.standard_normal(split.X.shape)])
+    y = np.tile(split.y, 2)
+    sparse = SparseGPClassifier(ConstantKernel() * RBF(), n_inducing=N_POINTS, selection_tol=0.0)
+    full = GaussianProcessClassifier(ConstantKernel() * RBF())
+    assert fit_timed(sparse, X, y) < fit_timed(full, X, y)
 
 
 def test_predictions_are_as_good_as_those_of_the_full_model(split, full):
     losses = [
         log_loss(split.y_test, model.predict_proba(split.X_test))
-        for model in (split.model, full[0])
+        for model in (split.model, full)
     ]
     assert losses[0] < 0.2
     # One row of the 57 that is thought certain, and is not, costs 0.05 and more.
