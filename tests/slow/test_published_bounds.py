@@ -105,8 +105,7 @@ def test_a_fit_costs_less_than_that_of_the_full_model(split):
 
 def test_predictions_are_as_good_as_those_of_the_full_model(split, full):
     losses = [
-        log_loss(split.y_test, model.predict_proba(split.X_test))
-        for model in (split.model, full)
+        log_loss(split.y_test, model.predict_proba(split.X_test)) for model in (split.model, full)
     ]
     assert losses[0] < 0.2
     # One row of the 57 that is thought certain, and is not, costs 0.05 and more.
