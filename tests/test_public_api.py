@@ -341,6 +341,7 @@ METHODS = {
         "thresholds": REQUIRED,
         "noise_variance": None,
     },
+    SparseGPRegressor.condition: {"X": REQUIRED, "y": REQUIRED, "noise_variance": None},
     SparseGPRegressor.sample_f: {"X": REQUIRED, "n_samples": 1, "random_state": 0},
     SparseGPRegressor.sample_y: {
         "X": REQUIRED,

@@ -2,14 +2,16 @@
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_consistent_length
 
 from sparsegpc._core.likelihoods.gaussian import KnownNoise
 from sparsegpc._core.rows.merged_rows import merge_rows
+from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
 from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.targets import centred, merged_targets
-from sparsegpc._estimators.input.validation import validated_targets
+from sparsegpc._estimators.input.validation import checked_targets, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
@@ -33,6 +35,7 @@ from sparsegpc._estimators.noise.registry import (
     noise_for,
     resolve_noise,
 )
+from sparsegpc._estimators.predictions.conditioning import conditioned
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
 
 
@@ -213,6 +216,77 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
             more than the effective number of rows.
         """
         return self._fit_likelihood(None, X, y, sample_weight, noise_variance, event)
+
+    def condition(self, X, y, noise_variance=None):
+        """Return the model given further targets, without learning again.
+
+        Hyperparameters, noise and units stay as they are, and the rows of `fit` are not needed. So
+        it is quick, as for a search that adds a target at each step, or assumes one for an
+        experiment that still runs. The new rows become inducing points, so the result is that of
+        exact conditioning of the posterior. If the model averages over hyperparameters, their
+        weights take the new targets into account.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows that `fit` did not get.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets, in original units.
+        noise_variance : float, array-like of shape (n_samples,) or of that of y, default=None
+            As in `predict`. Where the noise is uncertain, its expected variance counts.
+
+        Returns
+        -------
+        model : SparseGPRegressor
+            Fitted, with new ``inducing_points_`` and ``prior_mean_``, and ``inducing_indices_`` of
+            None. Other attributes are those of `fit`: ``lower_bound_``, for example, does not
+            include the new targets.
+
+        Raises
+        ------
+        ValueError
+            If the noise is Student-t, if `X` or `y` do not suit those of `fit`, or if
+            `noise_variance` is missing for a model that was fitted with known noise.
+
+        Notes
+        -----
+        Cost O((M + n)^3 + n (M + n) D) for M points, n rows and D columns, for each draw of the
+        hyperparameters. After many rows, `fit` with all of them chooses new points and
+        hyperparameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsegpc import SparseGPRegressor
+        >>> rng = np.random.RandomState(0)
+        >>> X = rng.uniform(0, 6, size=(60, 1))
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=60)
+        >>> gp = SparseGPRegressor().fit(X, y)
+        >>> more = gp.condition([[7.0], [7.5]], [0.6, 0.9])
+        >>> more.predict([[7.0]]).round(1), len(more.inducing_points_) - len(gp.inducing_points_)
+        (array([0.6]), 2)
+        """
+        X = self._check_rows(X)[:]
+        y = checked_targets(y)
+        check_consistent_length(X, y)
+        self._check_outputs(y)
+        if self.noise_df_ is not None:
+            raise ValueError(
+                f"condition needs Gaussian noise, but noise={self.noise!r} led to Student-t noise: "
+                "call fit with all rows"
+            )
+        with single_threaded_blas():
+            known = self._known_noise(X, noise_variance)
+            found = conditioned(self, X, y.reshape(len(y), -1).T, known)
+        n_old, posterior = len(self.inducing_points_), found._posterior
+        new = posterior.Z[n_old:]
+        new = new if self._transform is None else self._transform.inverse(new)
+        found.inducing_points_, found.inducing_indices_ = (
+            np.vstack([self.inducing_points_, new]),
+            None,
+        )
+        found.prior_mean_ = found._prior_mean(posterior.prior_means)
+        return found
 
     def _checked_rows(self, X, y, sample_weight, noise_variance=None, event=None, *, reset):
         """Validate a user's input, and return its `Targets`."""
