@@ -23,6 +23,9 @@ DECIDING_ROWS, VERY_MANY_ROWS, MOST_POINTS = 2000, 100_000, 200
 DECIDING_SHARE, MOST_DECIDING_ROWS = 0.2, 100_000
 # Where an addition helps, FIRST_ITERATIONS iterations show it by a gain of FIRST_GAIN nats.
 FIRST_ITERATIONS, FIRST_GAIN = 12, 1.0
+# With at most FEW_ROWS, that many of several runs go on: these iterations tell little if the
+# variance of f rises to thousands of times that of the targets, as without noise.
+FEW_ROWS, FINALISTS = 300, 2
 
 
 class Decision(NamedTuple):
@@ -125,7 +128,8 @@ def best_run(problem, starts, needed):
     """Return the `FittedProblem` of the best of several runs, or None if all fail.
 
     Each may end at a far lower maximum than another. After a few iterations the best one goes on if
-    its objective is above `needed`. `starts` is a list of `Start`.
+    its objective is above `needed`, and the second one, too, if there are few rows. `starts` is a
+    list of `Start`.
     """
     selector, progress = specified_selector(problem), problem.progress
     settings = problem.settings._replace(report=None)
@@ -136,19 +140,27 @@ def best_run(problem, starts, needed):
 
     max_iter = min(FIRST_ITERATIONS, settings.max_iter)
     short = settings._replace(max_iter=max_iter, max_reselections=0)
-    found = None
+    runs = []
     for start in starts:
-        to_beat = needed if found is None else max(needed, found.best.objective)
-        other = run(start, short, to_beat)
-        found = max(filter(None, (found, other)), key=lambda fit: fit.best.objective, default=None)
+        other = run(start, short, max([needed, *map(_objective, runs)]))
+        runs += [] if other is None else [other]
         if progress.stopped:
             break
-    if found is None:
+    if not runs:
         return None
-    if found.best.objective > needed and not progress.stopped:
+    runs.sort(key=_objective, reverse=True)
+    best = runs[0]
+    if _objective(best) > needed and not progress.stopped:
+        n_finalists = FINALISTS if len(problem.model.weight) <= FEW_ROWS else 1
         # Newly selected points may be worse by more than what the other iterations gain.
-        found = run(found.start(), settings) or found
+        ends = [run(fit.start(), settings) for fit in runs[:n_finalists]]
+        best = max(filter(None, ends), key=_objective, default=best)
     # A comparison does not need sites of the final tolerance. A faster function was looked for in
     # the fit from which the starts come.
-    result = found._replace(trivial=problem.model.is_trivial(found.best))
+    result = best._replace(trivial=problem.model.is_trivial(best.best))
     return FittedProblem(problem, result, sought_faster=True)
+
+
+def _objective(result):
+    """Return the objective at the end of a `FitResult`."""
+    return result.best.objective
