@@ -128,18 +128,21 @@ def centres(y, weight, robust=False):
     """Return the mean of each output of `y` (n_outputs, N), or the median if `robust`."""
     if robust:
         return np.array([weighted_median(output, weight) for output in y])
-    return y @ weight / weight.sum()
+    share = weight / weight.sum()
+    mean = y @ share
+    # The rounding error of a sum grows with N; the mean of what it leaves corrects it.
+    return mean + (y - mean[:, None]) @ share
 
 
 def deviations(y, weight, centre, robust=False):
     """Return the standard deviation of each output from `centre` (n_outputs,), or 1 for zero.
 
-    If `robust`, it is that of `robust_deviation`.
+    If `robust`, it is that of `robust_deviation`. A deviation that is only rounding is zero.
     """
+    y = centred(y, centre)
     if robust:
-        pairs = zip(y, centre, strict=True)
-        return np.array([robust_deviation(output, weight, middle) for output, middle in pairs])
-    deviation = np.sqrt((y - centre[:, None]) ** 2 @ weight / weight.sum())
+        return np.array([robust_deviation(output, weight, 0.0) for output in y])
+    deviation = np.sqrt(y**2 @ weight / weight.sum())
     return np.where(deviation > 0.0, deviation, 1.0)
 
 

@@ -11,6 +11,7 @@ from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.targets import (
     Targets,
     centred,
+    centres,
     merged_targets,
     second_moments,
     variances,
@@ -171,7 +172,7 @@ class StochasticSparseGPRegressor(GaussianPredictions, BaseMinibatches):
 
     def _first_model(self, X, y, weight):
         # Centre and scale are those of all targets.
-        centre = float(weight @ y / weight.sum()) if self.fit_prior_mean else 0.0
+        centre = float(centres(y[None], weight)[0]) if self.fit_prior_mean else 0.0
         self._y_centre, self._y_scale = np.array([centre]), np.ones(1)
         self._one_output = True
         rows = merge_rows(X, weight[: len(X)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsegpc._estimators.input.targets import merged_targets
+from sparsegpc._estimators.input.targets import centres, merged_targets
 from tests.estimators.regression import NOISES, fixed_model, grid, model_of, quiet, two_waves, waves
 
 
@@ -112,3 +112,22 @@ def test_copies_but_for_rounding_count_with_their_weights_but_at_most_once(rng):
     assert_allclose(found.weight, expected[order])
     assert_allclose(found.X, X[order], atol=1e-5)
     assert_allclose(found.y, y[order].T, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:the learned function is constant")
+@pytest.mark.parametrize("normalize_y", [False, True])
+@pytest.mark.parametrize("y", [np.full(9, 3.7), 3.5 + 4e-16 * np.arange(9)], ids=["sum", "targets"])
+def test_targets_that_differ_by_rounding_are_constant(y, normalize_y):
+    X, _ = waves()
+    exact = model_of(normalize_y=normalize_y).fit(X[:9], np.full(9, 3.5))
+    rounded = model_of(normalize_y=normalize_y).fit(X[:9], y)
+    assert y.std() > 0.0
+    std = [model.predict(grid(), return_std=True)[1] for model in (exact, rounded)]
+    assert_array_equal(std[0], std[1])
+    assert_allclose(rounded.predict(grid()), y[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("constant", [0.1, 3.7])
+def test_the_mean_of_many_equal_targets_is_their_value(constant):
+    y = np.full((1, 1_000_000), constant)
+    assert_allclose(centres(y, np.ones(y.size)), constant, rtol=1e-15)
