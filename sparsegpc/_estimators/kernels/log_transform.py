@@ -8,6 +8,10 @@ if the tail is on the other side, and the median if there are tails on both side
 logarithm it takes any value, and unlike negative powers it does not saturate, so predictions far
 from all rows stay uncertain. The factor a keeps the standard deviation of the column, so that a
 common length scale suits it as before.
+
+In a column of one sign that spans decades, as of a parameter that was sampled on a logarithmic
+scale, the least value is no origin: new values of a tenth of it are as usual as ten times it. There
+e = 0 and a c far below all values give the logarithm itself.
 """
 
 import numpy as np
@@ -21,6 +25,9 @@ SCALE_ROWS = 2000
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 # A column is skewed if the correlation with its transform is below this.
 NEARLY_LINEAR = 0.95
+# Values of one sign span decades if the largest is at least DECADES times the smallest. Beyond a
+# hundredth of the smallest, the transform with this scale is the logarithm.
+DECADES, SHARE_OF_SMALLEST = 100.0, 0.01
 # Larger distances count as this one, so that none is infinite.
 LARGEST_DISTANCE = 1e300
 
@@ -60,22 +67,42 @@ class LogTransform:
         return found
 
 
-def find_log_transform(X, weight, varies):
-    """Return the `LogTransform` of the skewed columns of rows `X` (N, D), None if none is skewed.
+def find_log_transforms(X, weight, varies):
+    """Return a list of each `LogTransform` of the skewed columns of rows `X` (N, D) to try.
 
-    The centre and the scale of a column maximise the likelihood of a Gaussian transformed column,
-    with `weight` (N,). `varies` (D,) marks the columns that vary. The cost is that of about thirty
-    passes over at most `SCALE_ROWS` rows.
+    In the first one the centre and the scale of a column maximise the likelihood of a Gaussian
+    transformed column, with `weight` (N,). A second one, if any, takes logarithms of those of the
+    columns that span decades. The list is empty if no column is skewed. `varies` (D,) marks the
+    columns that vary. The cost is that of about thirty passes over at most `SCALE_ROWS` rows.
     """
     few = spaced_rows(X, SCALE_ROWS)
     X, share = X[few], weight[few] / weight[few].sum()
-    skewed = []
+    columns, skewed, logarithms = [], [], []
     for k in np.flatnonzero(varies & (X.max(axis=0) > X.min(axis=0))):
         order = np.argsort(X[:, k], kind="stable")
-        centre, scale, factor, correlation = _most_gaussian(X[order, k], share[order])
+        x, ordered_share = X[order, k], share[order]
+        *found, correlation = _most_gaussian(x, ordered_share)
         if correlation < NEARLY_LINEAR:
-            skewed.append((k, centre, scale, factor))
-    return LogTransform(*map(np.array, zip(*skewed, strict=True))) if skewed else None
+            columns.append(k)
+            skewed.append(found)
+            spans = spans_decades(x[0], x[-1])
+            logarithms.append(_logarithm(x, ordered_share) if spans else found)
+    choices = [skewed, logarithms] if logarithms != skewed else [skewed]
+    return [LogTransform(np.array(columns), *np.array(c).T) for c in choices if c]
+
+
+def spans_decades(smallest, largest):
+    """Return whether columns with these ends, (D,) each, have one sign and span decades."""
+    ends = np.sort(np.abs([smallest, largest]), axis=0)
+    has_one_sign = np.sign(smallest) * np.sign(largest) > 0.0
+    return has_one_sign & (SHARE_OF_SMALLEST * ends[0] > 0.0) & (ends[1] / DECADES >= ends[0])
+
+
+def _logarithm(x, share):
+    """Return centre, scale and factor of the logarithm of `x` (n,) of one sign, with shares."""
+    scale = SHARE_OF_SMALLEST * np.abs(x).min()
+    x_deviation, z_deviation = (v - share @ v for v in (x, np.arcsinh(x / scale)))
+    return [0.0, scale, np.sqrt(share @ x_deviation**2 / (share @ z_deviation**2))]
 
 
 def _most_gaussian(x, share):

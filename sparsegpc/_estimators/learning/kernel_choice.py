@@ -1,8 +1,8 @@
 """Choose the kernel by name and the columns that it sees, and learn the model on the way.
 
 An addition to the kernel is learned from the end of the fit without it and from other starts, and
-stays if it gains enough. The transform of skewed columns has no parameters that are learned with
-the model, so it stays if it gains anything.
+stays if it gains enough. A transform of skewed columns has no parameters that are learned with the
+model, so the best of those to try stays if it gains anything.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from sparsegpc._core.learning.single_start import Start
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.length_scales import typical_log_lengths
-from sparsegpc._estimators.kernels.log_transform import find_log_transform
+from sparsegpc._estimators.kernels.log_transform import find_log_transforms
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.after_search import with_faster_function
 from sparsegpc._estimators.learning.comparison import (
@@ -46,17 +46,18 @@ def decide_kernel(builder, allows_transform=True):
     if is_warm(builder.estimator):
         demanded = choice._replace(main_effects=demands_effects)
         return Decision(builder.build(last_choice(builder.estimator, demanded)))
-    problem, transform = _first_problem(builder, choice, allows_transform)
+    problem, transforms = _first_problem(builder, choice, allows_transform)
     may_tie = choice.may_be_tied(problem.spread)
     may_add = choice.may_have_effects(problem.spread)
-    has_trials = may_tie or may_add or transform is not None
+    has_trials = may_tie or may_add or transforms
     if not has_trials or not problem.learns:
         return Decision(problem.with_choice(main_effects=True) if demands_effects else problem)
     best = _learned(problem)
     if may_tie and not builder.progress.stopped:
         best = _with_tied_lengths(best)
-    if transform is not None and not builder.progress.stopped:
-        best = _with_transform(best, transform)
+    for transform in transforms:
+        if not builder.progress.stopped:
+            best = _with_transform(best, transform)
     # A single column has no effect beside f.
     if demands_effects and len(problem.spread.deviations) > 1:
         return _decision_with_effects(best)
@@ -66,7 +67,7 @@ def decide_kernel(builder, allows_transform=True):
 
 
 def _first_problem(builder, choice, allows_transform):
-    """Return the `Problem` without additions, and the transform of its columns to try, or None.
+    """Return the `Problem` without additions, and a list of the transforms of its columns to try.
 
     The problem has a transform that the user demands.
     """
@@ -75,12 +76,12 @@ def _first_problem(builder, choice, allows_transform):
     is_open = log_transform == "auto" and choice.is_named and allows_transform
     problem = builder.build(choice._replace(main_effects=False))
     if not (is_demanded or is_open):
-        return problem, None
+        return problem, []
     rows = problem.rows.merged
-    transform = find_log_transform(rows.X, rows.weight, problem.spread.varies)
-    if transform is None or is_open:
-        return problem, transform
-    return problem.with_choice(transform=transform), None
+    transforms = find_log_transforms(rows.X, rows.weight, problem.spread.varies)
+    if is_open or not transforms:
+        return problem, transforms
+    return problem.with_choice(transform=transforms[0]), []
 
 
 def _learned(problem):

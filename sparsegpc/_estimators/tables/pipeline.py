@@ -5,7 +5,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from sparsegpc._estimators.classifier import SparseGPClassifier
 from sparsegpc._estimators.generalized_regressor import SparseGPGeneralizedRegressor
@@ -13,6 +12,7 @@ from sparsegpc._estimators.input.validation import refuse_repeated_names
 from sparsegpc._estimators.meta_estimators.bound_search import BoundSearch
 from sparsegpc._estimators.noise.registry import AUTO, DEFAULT
 from sparsegpc._estimators.regressor import SparseGPRegressor
+from sparsegpc._estimators.tables.column_scaler import ColumnScaler
 from sparsegpc._estimators.tables.columns import (
     Levels,
     Numbers,
@@ -32,7 +32,8 @@ SCREENED_LABELS, SCREENED_NUMBERS = 2000, 500
 def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     """Make a pipeline for a table of numbers and categories with missing values.
 
-    Numbers, booleans and the positions of ordered categories are standardised; missing ones become
+    Numbers, booleans and the positions of ordered categories are standardised, those that span
+    decades without their means; missing ones become
     the median of their column, and an additional column marks them. If a column lacks values only
     in new rows, predictions do not take it into account, and a warning is issued. Other categories
     become a column of zeros and ones for each level, one of which stands for a missing value.
@@ -166,12 +167,12 @@ def _table_to_numbers():
 
 
 def _unweighted_scaler():
-    """Return a `StandardScaler` that says that it wants no weights, if metadata is routed.
+    """Return a `ColumnScaler` that says that it wants no weights, if metadata is routed.
 
     Otherwise `fit` of the pipeline would raise an error for weights that the model requests.
     """
     with config_context(enable_metadata_routing=True):
-        return StandardScaler().set_fit_request(sample_weight=False)
+        return ColumnScaler().set_fit_request(sample_weight=False)
 
 
 def _candidates(model):

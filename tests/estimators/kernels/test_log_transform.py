@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
+from sparsegpc import SparseGPRegressor
 from sparsegpc._core.rows.sources import RowSource
-from sparsegpc._estimators.kernels.log_transform import SHARES, LogTransform, find_log_transform
+from sparsegpc._estimators.kernels.log_transform import SHARES, LogTransform, find_log_transforms
 
 
 def found(X, weight=None):
     """Return the transform of rows of which all columns vary by enough."""
     weight = np.ones(len(X)) if weight is None else weight
-    return find_log_transform(X, weight, np.ones(X.shape[1], dtype=bool))
+    transforms = find_log_transforms(X, weight, np.ones(X.shape[1], dtype=bool))
+    return transforms[0] if transforms else None
 
 
 def skewed_and_other_columns(rng, n=400):
@@ -112,3 +114,35 @@ def test_rows_of_a_source_are_transformed_as_they_are_read(rng):
     assert isinstance(source, RowSource)
     assert_array_equal(source[10:50], transform(X)[10:50])
     assert_array_equal(source.subset(np.arange(5, 90))[np.array([3, 7])], transform(X)[[8, 12]])
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_columns_of_one_sign_that_span_decades_may_become_logarithms(sign, rng):
+    x, other = 10.0 ** rng.uniform(-6.0, 0.0, 40), rng.lognormal(size=40) - 0.5
+    X = np.column_stack([sign * x, other])
+    first, logarithms = find_log_transforms(X, np.ones(40), np.ones(2, dtype=bool))
+    Z = logarithms(X)
+    assert_allclose(Z[:, 1], first(X)[:, 1])
+    # New values below the least one are as usual as others.
+    near = sign * x.min() * np.array([0.1, 1.0, 10.0])
+    low, middle, high = logarithms(np.column_stack([near, np.zeros(3)]))[:, 0]
+    assert_allclose(middle - low, high - middle, rtol=1e-2)
+    slope, _ = np.polyfit(np.log(x), Z[:, 0], 1)
+    assert_allclose(Z[:, 0].std(), x.std())
+    assert_allclose(np.diff(Z[:, 0]), slope * np.diff(np.log(x)), rtol=1e-3)
+
+
+def test_other_columns_have_no_logarithms(rng):
+    x = rng.lognormal(size=(400, 1))
+    for column in (1.0 + x, x - 0.5, np.maximum(x - 1.0, 0.0)):
+        assert len(find_log_transforms(column, np.ones(400), np.ones(1, dtype=bool))) == 1
+
+
+@pytest.mark.filterwarnings("ignore:the bound still rises")
+def test_a_parameter_that_was_sampled_on_a_logarithmic_scale_is_learned_as_its_logarithm():
+    rate = 10.0 ** np.random.RandomState(0).uniform(-6.0, 0.0, 30)
+    new = 10.0 ** np.linspace(-6.0, 0.0, 200)
+    y, y_new = ((np.log10(rates) + 3.0) ** 2 for rates in (rate, new))
+    model = SparseGPRegressor(normalize_y=True).fit(rate[:, None], y)
+    # Errors were .01 with the least value as the origin.
+    assert_allclose(model.predict(new[:, None]), y_new, atol=1e-3)

@@ -393,3 +393,8 @@ def test_other_values_of_a_column_that_did_not_vary_are_reported():
     for column, value in (("speed", 25.0), ("supplier", "B")):
         with pytest.warns(UserWarning, match=f"same value in column '{column}', and these rows"):
             model.predict(X.assign(**{column: value}))
+
+
+def test_numbers_that_span_decades_keep_their_origin():
+    X = 10.0 ** np.linspace(-6.0, 0.0, 7)[:, None]
+    assert_allclose(as_numbers(X, np.arange(7.0)), X / X.std())
