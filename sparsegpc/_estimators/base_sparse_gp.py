@@ -87,8 +87,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
         the end of the column without a tail, the median, or 0 with a tiny c in columns of one sign
-        that span decades. "auto" takes them if that raises the bound; it leaves the columns as they are if `kernel` is an object, and with
-        ``optimizer=None``. True transforms all columns whose correlation with their transform is
+        that span decades. "auto" takes them if that raises the bound; it leaves the columns as
+        they are if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose correlation with their transform is
         below 0.95. All methods take the original columns; only ``kernel_`` and
         ``feature_relevance_`` refer to the transformed columns: :ref:`user guide <kernels-skewed>`.
     n_inducing : int, "auto" or None, default=None
