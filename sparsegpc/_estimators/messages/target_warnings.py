@@ -5,6 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.likelihoods.excess_noise import PartlyKnownNoise
 from sparsegpc._core.likelihoods.gaussian import constant_bound
+from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._estimators.input.labels import declared_order, is_ordinal
 from sparsegpc._estimators.input.targets import deviations
 from sparsegpc._estimators.messages.user_warnings import FitWarning
@@ -18,8 +19,9 @@ LARGE_SHARE = 0.3
 # most of them suggest, and is not NEGLIGIBLE beside that of the targets.
 OUTLYING, NEGLIGIBLE = 4.0, 0.01
 # Positive targets are skewed if a log-normal distribution describes them by so many nats better, in
-# all and per row, and also those between the quantiles CENTRAL, without any outliers.
-SKEWED, SKEWED_PER_ROW, CENTRAL = 10.0, 0.02, (0.05, 0.95)
+# all and per row, and also those between the quantiles CENTRAL, without any outliers. A gap of GAP
+# deviations between logarithms beyond these quantiles tells that the targets above are outliers.
+SKEWED, SKEWED_PER_ROW, CENTRAL, GAP = 10.0, 0.02, (0.05, 0.95), 2.5
 # Events look miscoded if at least so many observed targets are all equal.
 FEWEST_OBSERVED = 3
 # A warning names at most so many classes.
@@ -123,13 +125,22 @@ def skewness_warnings(y, weight, bound):
 
 
 def _is_skewed_between_quantiles(y, weight):
-    """Return whether targets (N,) without the smallest and largest are rather log-normal."""
+    """Return whether targets (N,) without the smallest and largest are rather log-normal.
+
+    They are not if the largest are outliers even among the logarithms.
+    """
     low, high = np.quantile(y, CENTRAL)
+    logs = np.log(y)
+    largest = np.sort(logs[y > high])
+    gaps = np.diff(largest, prepend=logs[y <= high].max())
+    middle = weighted_median(logs, weight)
+    if (gaps > GAP * robust_deviation(logs, weight, middle)).any():
+        return False
     central = (y >= low) & (y <= high)
     y, weight = y[central], weight[central]
     is_constant = np.ptp(y) == 0.0
     gain = _log_normal_log_likelihood(y, weight) - _normal_log_likelihood(y, weight)
-    return not is_constant and gain > 0.0
+    return not is_constant and gain > SKEWED
 
 
 def _normal_log_likelihood(y, weight):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import lognorm
+from scipy.stats import lognorm, qmc
 
 from sparsegpc import SparseGPClassifier, SparseGPGeneralizedRegressor, SparseGPRegressor
 from sparsegpc._estimators.messages.target_warnings import skewness_warnings
@@ -73,6 +73,20 @@ def test_outliers_are_not_called_skewed(n, factor):
     texts = texts_of(SparseGPRegressor(), X, y)
     assert any('set noise="student-t"' in text for text in texts)
     assert not any(SKEWED in text for text in texts)
+
+
+@pytest.mark.parametrize("outlier", [1e3, 1e4, 1e6])
+def test_one_outlier_among_positive_targets_is_called_an_outlier(outlier):
+    """The Branin function, of which logarithms are rather normal, and one failed value."""
+    X = qmc.LatinHypercube(2, seed=0).random(30)
+    x, z = 15.0 * X[:, 0] - 5.0, 15.0 * X[:, 1]
+    valley = z - 5.1 / (4.0 * np.pi**2) * x**2 + 5.0 / np.pi * x - 6.0
+    y = valley**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(x) + 10.0
+    y[-1] = outlier
+    texts = texts_of(SparseGPRegressor(normalize_y=True), X, y)
+    assert not any(SKEWED in text for text in texts)
+    if outlier > 1e3:
+        assert any('set noise="student-t"' in text for text in texts)
 
 
 def test_of_several_outputs_logarithms_can_be_learned():
