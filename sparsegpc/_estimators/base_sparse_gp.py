@@ -87,10 +87,11 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     log_transform : bool or "auto", default="auto"
         Whether to take logarithms of skewed columns, as multiples of ``arsinh((x - e) / c)``; e is
         the end of the column without a tail, the median, or 0 with a tiny c in columns of one sign
-        that span decades. "auto" takes them if that raises the bound; it leaves the columns as
-        they are if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose correlation with their transform is
-        below 0.95. All methods take the original columns; only ``kernel_`` and
-        ``feature_relevance_`` refer to the transformed columns: :ref:`user guide <kernels-skewed>`.
+        that span decades. "auto" takes them if that raises the bound; it leaves the columns as they
+        are if `kernel` is an object, and with ``optimizer=None``. True transforms all columns whose
+        correlation with their transform is below 0.95. All methods take the original columns; only
+        ``kernel_`` and ``feature_relevance_`` refer to the transformed columns: :ref:`user guide
+        <kernels-skewed>`.
     n_inducing : int, "auto" or None, default=None
         Maximum number of inducing points; it is silently limited to the number of distinct rows.
         More points bring the bound closer to that of the full Gaussian process, at a cost of O(M^2)
@@ -191,8 +192,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
     inducing_moved_ : bool
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
-        Distance from the dense part of each column, in its units, beyond which `log_transform` is
-        nearly logarithmic; infinite for columns that are not transformed.
+        Distance from the dense part of each column (from 0 if logarithms of the values themselves
+        are taken), in its units, beyond which `log_transform` is nearly logarithmic; infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale: how fast f varies along the
         column. It does not tell how much f varies: a strong effect that is nearly linear has a long
