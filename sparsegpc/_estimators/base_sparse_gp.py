@@ -193,7 +193,8 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         Whether the points were moved from where they were chosen.
     log_scales_ : ndarray of shape (`n_features_in_`,)
         Distance from the dense part of each column (from 0 if logarithms of the values themselves
-        are taken), in its units, beyond which `log_transform` is nearly logarithmic; infinite for columns that are not transformed.
+        are taken), in its units, beyond which `log_transform` is nearly logarithmic;
+        infinite for columns that are not transformed.
     feature_relevance_ : ndarray of shape (`n_features_in_`,) or None
         Standard deviation of each column divided by its length scale: how fast f varies along the
         column. It does not tell how much f varies: a strong effect that is nearly linear has a long
