@@ -237,7 +237,7 @@ def test_the_number_of_jobs_and_the_lines_printed_are_those_of_the_search():
 def test_it_can_be_cloned_and_shown():
     model = tabular_pipeline("regressor")
     assert repr(clone(model)) == repr(model)
-    assert "StandardScaler" in model._repr_html_()
+    assert "ColumnScaler" in model._repr_html_()
 
 
 def test_another_name_is_refused():
