@@ -6,7 +6,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
-from sparsegpc._core.models.periodic_deviations import constant_deviations, likely_periods
+from sparsegpc._core.periods.periodic_deviations import constant_deviations, likely_periods
 from sparsegpc._estimators.kernels.hyperparameters import PERIOD
 from sparsegpc._estimators.kernels.length_scales import with_typical_lengths
 

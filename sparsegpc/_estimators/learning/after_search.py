@@ -6,13 +6,13 @@ Each takes a `FittedProblem` and returns another, or the same if there is nothin
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.all_rows import on_all_rows
-from sparsegpc._core.learning.diagnostics import (
+from sparsegpc._core.diagnostics.verdicts import (
     HIGH_COST_PER_ROW,
     NEGLIGIBLE_COST_PER_ROW,
     SMALL_COST_PER_ROW,
     are_too_few,
 )
+from sparsegpc._core.learning.all_rows import on_all_rows
 from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.more_points import fit_moved, fit_with_more_points

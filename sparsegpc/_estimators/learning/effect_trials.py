@@ -18,8 +18,8 @@ All are tried with as many points as a fit uses. If one is better, the search co
 
 import numpy as np
 
+from sparsegpc._core.diagnostics.similar_distances import similar_distances
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, with_shorter_lengths
-from sparsegpc._core.models.similar_distances import similar_distances
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._estimators.kernels.length_scales import (

@@ -1,6 +1,6 @@
 """Starts for functions that a fit took for noise, as its deviations show."""
 
-from sparsegpc._core.learning.diagnostics import (
+from sparsegpc._core.diagnostics.verdicts import (
     missed_group,
     missed_slope_variance,
     misses_fast_function,

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.learning.diagnostics import (
+from sparsegpc._core.diagnostics.verdicts import (
     NEGLIGIBLE_COST_PER_ROW,
     missed_correlation,
     remaining_correlation,

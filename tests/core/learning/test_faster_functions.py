@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.diagnostics.verdicts import misses_fast_function
 from sparsegpc._core.learning import faster_functions
-from sparsegpc._core.learning.diagnostics import misses_fast_function
 from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.selection.selectors import PivotedSelector

@@ -4,8 +4,8 @@ import pytest
 from numpy.linalg import LinAlgError
 from numpy.testing import assert_array_equal
 
+from sparsegpc._core.diagnostics.verdicts import are_too_few
 from sparsegpc._core.learning import curvature, growing_subsets, more_points
-from sparsegpc._core.learning.diagnostics import are_too_few
 from sparsegpc._core.learning.more_points import (
     fit_moved,
     fit_with_more_points,

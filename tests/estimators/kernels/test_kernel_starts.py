@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc._core.models.similar_groups import SimilarGroup
+from sparsegpc._core.diagnostics.similar_groups import SimilarGroup
 from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.initialization import (
     NEARLY_LINEAR,

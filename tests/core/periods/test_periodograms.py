@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.numerics.periodograms import BAND, periodogram
+from sparsegpc._core.periods.periodograms import BAND, periodogram
 
 
 def direct(u, numbers, frequencies):

@@ -9,9 +9,9 @@ noise as well. Deviations then depend linearly on the columns.
 In all functions `result` is the `FitResult` of the rows of `model`.
 """
 
-from sparsegpc._core.models.linear_deviations import linear_deviations
-from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
-from sparsegpc._core.models.similar_groups import similar_group
+from sparsegpc._core.diagnostics.linear_deviations import linear_deviations
+from sparsegpc._core.diagnostics.neighbour_correlation import neighbour_correlation
+from sparsegpc._core.diagnostics.similar_groups import similar_group
 
 # Costs, in nats a row, of the variance that the points leave unexplained. Above the first, points
 # are too few. Above the second, a few more are worth their time. Below the third, more would change

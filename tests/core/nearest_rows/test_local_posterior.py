@@ -10,8 +10,8 @@ from sparsegpc._core.bounds.collapsed import FunctionPosterior
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.base import Sites
-from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.nearest_rows.posterior import LocalPosterior
 from tests.core.helpers import free, with_uncertain_mean
 
 THETA = np.log([1.3, 0.7])
@@ -120,7 +120,7 @@ def test_blocks_and_threads_do_not_matter(made, monkeypatch):
     posterior, X, sites, new = made
     local = LocalPosterior(posterior, X, sites, Nearest(X))
     expected = local.moments(new)
-    monkeypatch.setattr("sparsegpc._core.models.neighbours.BLOCK_ROWS", 2)
+    monkeypatch.setattr("sparsegpc._core.nearest_rows.posterior.BLOCK_ROWS", 2)
     for n_threads in (1, 2):
         assert_allclose(local.moments(new, n_threads=n_threads), expected, rtol=1e-12)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.numerics.regular_sampling import RegularSampling
+from sparsegpc._core.periods.regular_sampling import RegularSampling
 
 
 def longest(u, frequencies, low, high):

@@ -11,8 +11,8 @@ import numpy as np
 
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._core.numerics.linalg import solve_lower
-from sparsegpc._core.numerics.periodograms import NEAR, highest_near, highest_peaks, periodogram
-from sparsegpc._core.numerics.regular_sampling import RegularSampling
+from sparsegpc._core.periods.periodograms import NEAR, highest_near, highest_peaks, periodogram
+from sparsegpc._core.periods.regular_sampling import RegularSampling
 
 # Peaks of the periodogram that are compared by least squares, with up to so many harmonics, of
 # which each needs so many rows.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sparsegpc._core.models.similar_distances import similar_distances
-from tests.core.models.deviating_labels import deviating
+from sparsegpc._core.diagnostics.similar_distances import similar_distances
+from tests.core.diagnostics.deviating_labels import deviating
 
 
 @pytest.mark.parametrize("period", [0.5, 2.0])

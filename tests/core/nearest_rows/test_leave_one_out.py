@@ -11,9 +11,9 @@ from sparsegpc._core.bounds.collapsed import FunctionPosterior
 from sparsegpc._core.kernels.algebra import Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.likelihoods.base import Sites
-from sparsegpc._core.models.leave_one_out import LeaveOneOutPosterior
-from sparsegpc._core.models.neighbours import LocalPosterior
 from sparsegpc._core.models.posterior import Posterior
+from sparsegpc._core.nearest_rows.leave_one_out import LeaveOneOutPosterior
+from sparsegpc._core.nearest_rows.posterior import LocalPosterior
 from tests.core.helpers import free, with_uncertain_mean
 
 VARIANCE, LENGTH_SCALE = 1.3, 0.7

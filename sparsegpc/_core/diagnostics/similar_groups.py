@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import deviating_rows, deviation_size
+from sparsegpc._core.diagnostics.deviations import deviating_rows, deviation_size
 from sparsegpc._core.numerics.floats import TINY
 
 # Number of rows, and how many of them a cell of a grid holds on average.

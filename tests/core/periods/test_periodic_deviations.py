@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.models.harmonic_signals import N_RIVALS
-from sparsegpc._core.models.periodic_deviations import N_SIGNALS, likely_periods
+from sparsegpc._core.periods.harmonic_signals import N_RIVALS
+from sparsegpc._core.periods.periodic_deviations import N_SIGNALS, likely_periods
 
 
 def sine(x, period):

@@ -7,7 +7,7 @@ power that a constant keeps, is as high as at zero. Irregular sampling has no su
 
 import numpy as np
 
-from sparsegpc._core.numerics.periodograms import highest_near, highest_peaks, periodogram
+from sparsegpc._core.periods.periodograms import highest_near, highest_peaks, periodogram
 
 # The spectral window at a sampling frequency is at least SAME. The first few peaks of a coarse
 # window that are at least LOOK are looked at.

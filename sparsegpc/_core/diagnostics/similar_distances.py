@@ -6,7 +6,7 @@ be far apart for it.
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import LEAST_ERRORS, deviating_rows
+from sparsegpc._core.diagnostics.deviations import LEAST_ERRORS, deviating_rows
 from sparsegpc._core.numerics.floats import TINY
 
 # The number of rows that are put in the order of a column.

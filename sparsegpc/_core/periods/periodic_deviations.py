@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import row_deviations
-from sparsegpc._core.models.harmonic_signals import HarmonicSignals
+from sparsegpc._core.diagnostics.deviations import row_deviations
 from sparsegpc._core.numerics.floats import TINY
+from sparsegpc._core.periods.harmonic_signals import HarmonicSignals
 from sparsegpc._core.selection.selectors import InducingPoints
 
 # Number of signals, and of rows that tell them.

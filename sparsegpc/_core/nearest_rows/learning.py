@@ -19,9 +19,9 @@ bounds of the blocks with an inducing point at each row.
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.bounds.left_out import left_out_density
 from sparsegpc._core.learning.maximization import Iterate
 from sparsegpc._core.likelihoods.base import joint_log_prior
+from sparsegpc._core.nearest_rows.left_out import left_out_density
 from sparsegpc._core.optimisers.lbfgsb import maximize_lbfgsb
 from sparsegpc._core.selection.selectors import InducingPoints
 

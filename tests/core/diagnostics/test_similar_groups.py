@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sparsegpc._core.models import similar_groups
-from sparsegpc._core.models.similar_groups import similar_group
-from tests.core.models.deviating_labels import deviating
+from sparsegpc._core.diagnostics import similar_groups
+from sparsegpc._core.diagnostics.similar_groups import similar_group
+from tests.core.diagnostics.deviating_labels import deviating
 
 
 @pytest.mark.parametrize("columns", [[1], [0, 2], [0, 1, 2]])

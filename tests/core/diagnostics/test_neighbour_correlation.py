@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.models import neighbour_correlation as module
-from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
+from sparsegpc._core.diagnostics import neighbour_correlation as module
+from sparsegpc._core.diagnostics.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_model

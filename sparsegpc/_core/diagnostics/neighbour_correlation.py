@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.models.deviations import (
+from sparsegpc._core.diagnostics.deviations import (
     LEAST_ERRORS,
     deviation_size,
     distinct_rows,

@@ -19,7 +19,7 @@ Each row has its own neighbours, so the predictions of several rows have no join
 
 import numpy as np
 
-from sparsegpc._core.models.leave_one_out import site_removal
+from sparsegpc._core.nearest_rows.leave_one_out import site_removal
 from sparsegpc._core.numerics.linalg import column_squares, solve_lower
 from sparsegpc._core.rows.blocks import RowBlocks, Table
 

@@ -8,17 +8,17 @@ from scipy.stats import multivariate_normal
 from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.from_neighbours import (
+from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
+from sparsegpc._core.likelihoods.student_t import StudentT
+from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.models.prior import NormalPrior, ProductPrior
+from sparsegpc._core.nearest_rows.learning import (
     FARTHEST,
     BlockBounds,
     LeftOut,
     learn_from_neighbours,
     number_of_blocks,
 )
-from sparsegpc._core.likelihoods.gaussian import GaussianNoise, noisy_targets
-from sparsegpc._core.likelihoods.student_t import StudentT
-from sparsegpc._core.models.model import SparseModel
-from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.merged_rows import merge_rows
 from tests.core.helpers import central_difference
 from tests.core.models.model_cases import dense_kernel, outputs

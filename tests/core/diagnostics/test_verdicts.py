@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning import diagnostics
-from sparsegpc._core.learning.diagnostics import are_too_few, missed_group, misses_fast_function
-from sparsegpc._core.models.neighbour_correlation import neighbour_correlation
+from sparsegpc._core.diagnostics import verdicts
+from sparsegpc._core.diagnostics.neighbour_correlation import neighbour_correlation
+from sparsegpc._core.diagnostics.verdicts import are_too_few, missed_group, misses_fast_function
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fast_waves import FAST, slow_fit, waves
 from tests.core.learning.fit_cases import learn, make_model
@@ -20,7 +20,7 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
         y = np.where(f + 0.3 * rng.randn(600) > 0.0, 1.0, -1.0)
         model = make_model(X, y)
         few = learn(model, choose=PivotedSelector("argmax", 7), max_iter=0)
-        assert few.best.posterior.unexplained_cost < diagnostics.HIGH_COST_PER_ROW * len(y)
+        assert few.best.posterior.unexplained_cost < verdicts.HIGH_COST_PER_ROW * len(y)
         found.append(neighbour_correlation(model, few.best))
         # The neighbour of a row is the nearest one; the slope of the bound is y / 2 - p m.
         distance = np.abs(X - X.T) + np.diag(np.full(600, np.inf))
@@ -54,7 +54,7 @@ def test_nothing_is_missed_where_points_are_too_few(monkeypatch):
     assert missed_group(model, slow, [0], False).columns == [0]
     few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
     assert not misses_fast_function(model, few)
-    monkeypatch.setattr(diagnostics, "HIGH_COST_PER_ROW", 1e-3)
+    monkeypatch.setattr(verdicts, "HIGH_COST_PER_ROW", 1e-3)
     assert missed_group(model, few, [0], False) is None
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from sparsegpc._core.bounds.left_out import left_out_density
+from sparsegpc._core.nearest_rows.left_out import left_out_density
 from tests.core.helpers import central_difference
 from tests.core.models.model_cases import dense_kernel
 

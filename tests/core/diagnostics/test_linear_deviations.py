@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sparsegpc._core.models.linear_deviations import LinearDeviations, linear_deviations
+from sparsegpc._core.diagnostics.linear_deviations import LinearDeviations, linear_deviations
 from tests.core.models.model_cases import dense_kernel, evaluate, make_data, make_model, outputs
 
 
