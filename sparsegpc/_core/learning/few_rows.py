@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_PASSES, with_shorter_lengths
-from sparsegpc._core.learning.single_start import Run, Start, continue_run
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import continue_run
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.single_start import Run, fit_from
+from sparsegpc._core.learning.runs import Run, StartOptions
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem

@@ -13,8 +13,7 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.default_points import FIRST_POINTS
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.single_start import FitResult, Run
+from sparsegpc._core.learning.runs import FitResult, Run, StartOptions
 from sparsegpc._core.models.fixed_sites import gap_per_row
 from sparsegpc._estimators.kernels.initialization import function_starts
 from sparsegpc._estimators.kernels.period_starts import PeriodStarts

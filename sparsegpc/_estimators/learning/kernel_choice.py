@@ -7,7 +7,7 @@ the model, so it stays if it gains anything.
 
 import numpy as np
 
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.length_scales import typical_log_lengths
 from sparsegpc._estimators.kernels.log_transform import find_log_transform

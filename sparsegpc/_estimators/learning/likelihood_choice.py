@@ -10,8 +10,7 @@ objective, the bound plus the log prior, where N is the number of targets that a
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.comparison import (

@@ -4,7 +4,7 @@ import numpy as np
 
 from sparsegpc._core.diagnostics.similar_distances import similar_distances
 from sparsegpc._core.learning.maximization import typical_hessian
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start
 from sparsegpc._core.numerics.floats import TINY
 from sparsegpc._estimators.kernels.length_scales import (
     effect_columns,

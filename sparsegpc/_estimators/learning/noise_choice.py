@@ -14,9 +14,9 @@ others are taken for outliers.
 
 import numpy as np
 
-from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, with_shorter_lengths
-from sparsegpc._core.learning.single_start import MANY_ROWS, Start
+from sparsegpc._core.learning.runs import Start, StartOptions
+from sparsegpc._core.learning.single_start import MANY_ROWS
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
 from sparsegpc._estimators.learning.after_search import with_faster_function

@@ -4,8 +4,9 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.few_rows import START_ROWS
-from sparsegpc._core.learning.fit import StartOptions, fit
-from sparsegpc._core.learning.single_start import Start, fit_from
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.runs import Start, StartOptions
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._estimators.kernels.initialization import (
     function_starts,
     shorter_starts,

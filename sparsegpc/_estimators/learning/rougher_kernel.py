@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from sparsegpc._core.learning.fit import StartOptions
 from sparsegpc._core.learning.maximization import typical_hessian
-from sparsegpc._core.learning.single_start import Start, fit_from
+from sparsegpc._core.learning.runs import Start, StartOptions
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
 from sparsegpc._estimators.kernels.named_kernels import DEFAULT, ROUGHER
 from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points

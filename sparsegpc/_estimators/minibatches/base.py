@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitResult
+from sparsegpc._core.learning.runs import FitResult
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.optimisers.adam import inverse_time_decay, rate_with_memory
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets

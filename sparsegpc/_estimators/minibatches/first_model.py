@@ -5,9 +5,9 @@ from typing import NamedTuple
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import PivotedSelector
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters

@@ -7,9 +7,9 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import growing_subsets
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector

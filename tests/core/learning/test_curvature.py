@@ -8,7 +8,7 @@ from sparsegpc._core.learning import curvature, growing_subsets
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.runs import Run
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.sources import spaced_rows
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector

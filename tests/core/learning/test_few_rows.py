@@ -13,9 +13,9 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import RANKING_ITERATIONS, START_ROWS, FewRows, unranked
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.runs import Run, StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior

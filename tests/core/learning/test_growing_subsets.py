@@ -15,7 +15,8 @@ from sparsegpc._core.learning.growing_subsets import (
     subsets,
 )
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.single_start import Run, Start, fit_from
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector

@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.runs import StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian

@@ -7,11 +7,11 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import pruned_columns as module
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back, with_shorter_lengths
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import PivotedSelector

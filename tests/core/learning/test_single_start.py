@@ -6,7 +6,8 @@ import pytest
 from sparsegpc._core.learning import single_start as module
 from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import PATIENCE, Start, fit_from
+from sparsegpc._core.learning.runs import Start
+from sparsegpc._core.learning.single_start import PATIENCE, fit_from
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import inputs_of
