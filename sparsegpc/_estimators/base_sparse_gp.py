@@ -472,7 +472,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         It is a text for a warning, empty if unknown; None suppresses the warning. `best` is the
         `Evaluation` at the end of the search.
         """
-        return ""
+        return entry.at_limit.get(side, "")
 
     def _describe_mismatch(self, problem, constant):
         """Describe targets whose scale does not suit the kernel, for a warning; empty if it does.

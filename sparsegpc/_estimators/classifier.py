@@ -258,4 +258,4 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         is_scale = is_scale_of_f or entry.name.startswith("gap between cut points")
         if is_scale and side == "upper" and latent_range(best.posterior) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
-        return ""
+        return super()._limit_meaning(entry, side, best)

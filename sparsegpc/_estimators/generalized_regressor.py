@@ -157,6 +157,3 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         if reset:
             self._likelihood = likelihood
         return rows
-
-    def _limit_meaning(self, entry, side, best):
-        return entry.at_limit.get(side, "")

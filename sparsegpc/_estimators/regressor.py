@@ -428,9 +428,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
         variance, remedy = self._target_variance, "set normalize_y=True"
         return describe_mismatch(problem.kernel, problem.rows.merged.X, variance, remedy, constant)
 
-    def _limit_meaning(self, entry, side, best):
-        return entry.at_limit.get(side, "")
-
     @property
     def _usual_variance(self):
         return float(self._target_variance.mean()) if len(self._target_variance) else 1.0

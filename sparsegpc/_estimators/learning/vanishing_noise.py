@@ -31,11 +31,11 @@ def _free_of_noise(fitted):
     problem, best = fitted.problem, fitted.result.optimum
     if not problem.learns:
         return set()
-    entries, meaning = problem.hyperparameters.entries, problem.estimator._limit_meaning
+    entries = problem.hyperparameters.entries
     return {
         entries[k].name
         for k, side in (*problem.hyperparameters.at_limits(best), *_near_limits(problem, best))
-        if meaning(entries[k], side, best) == FREE_OF_NOISE
+        if entries[k].at_limit.get(side) == FREE_OF_NOISE
     }
 
 
