@@ -17,8 +17,8 @@ from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
 from sparsegpc._estimators.learning.whole_fit import learn_rows
-from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.messages.target_warnings import (
+    describe_mismatch,
     event_warnings,
     outlier_warnings,
     repetition_warnings,

@@ -126,15 +126,11 @@ def with_more_points(fitted):
         if problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW:
             return fitted
         n_points = min(n_points, 2 * problem.default_points.first)
-    return fitted if n_points <= len(result.best.points.Z) else _with_points(fitted, n_points)
+    return fitted if n_points <= len(result.best.points.Z) else with_points(fitted, n_points)
 
 
-def with_most_points(fitted):
-    """Fit with the most points that a fit uses by default, and return the better result."""
-    return _with_points(fitted, fitted.problem.default_points.most)
-
-
-def _with_points(fitted, n_points):
+def with_points(fitted, n_points):
+    """Fit with so many points, and return the better result."""
     problem, result = fitted.problem, fitted.result
     selector = named_selector(problem, n_points)
     result = fit_with_more_points(problem.model, result, selector, problem.settings)

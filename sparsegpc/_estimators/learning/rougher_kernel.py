@@ -20,7 +20,7 @@ from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
 from sparsegpc._estimators.kernels.named_kernels import DEFAULT, ROUGHER
-from sparsegpc._estimators.learning.after_search import with_more_points, with_most_points
+from sparsegpc._estimators.learning.after_search import with_more_points, with_points
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     PIVOTED,
@@ -157,6 +157,6 @@ def _selector(changed, n_points):
 def _continued(changed, result):
     """Return the `FittedProblem` from the end of a run, with points for the kernel."""
     if has_more_points(changed, len(result.best.points.Z)):
-        return with_most_points(FittedProblem(changed, result))
+        return with_points(FittedProblem(changed, result), changed.default_points.most)
     starts = StartOptions([result.best.theta], result.best.points)
     return search(changed, starts).then(with_more_points)
