@@ -9,6 +9,7 @@ from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
 from sparsegpc._estimators.kernels.initialization import (
@@ -45,7 +46,7 @@ def learn_theta(first, n_inducing):
     hyperparameters, spread = first.hyperparameters, first.spread
     periods = PeriodStarts(hyperparameters, spread, first.model)
     starts = StartOptions(function_starts(hyperparameters, spread, periods))
-    selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
+    selector = PivotedSelector(argmax, min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,
         max_iter=START_ITERATIONS,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_model
 
@@ -15,5 +16,5 @@ def deviating(f, n=600, last_values=None):
     labels = np.where(rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-4.0 * f(X))), 1.0, -1.0)
     model = make_model(X, labels)
     slow = np.array([[-6.0, 0.0], np.log([100.0, 1e3])])
-    choose = PivotedSelector("argmax", 20)
+    choose = PivotedSelector(argmax, 20)
     return model, learn(model, [slow.mean(axis=1)], bounds=slow, choose=choose)

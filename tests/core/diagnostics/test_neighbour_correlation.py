@@ -6,6 +6,7 @@ import pytest
 from sparsegpc._core.diagnostics import neighbour_correlation as module
 from sparsegpc._core.diagnostics.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_model
 
@@ -15,7 +16,7 @@ def test_many_rows_are_represented_by_some(monkeypatch, n_candidates):
     """The correlation is that of the rows that are looked at."""
     monkeypatch.setattr(module, "MOST_CANDIDATES", n_candidates)
     model = make_model()
-    few = learn(model, choose=PivotedSelector("argmax", 3))
+    few = learn(model, choose=PivotedSelector(argmax, 3))
     rows = spaced_rows(model.X, n_candidates)
     X = model.X[rows]
     correlation, n_pairs, _ = neighbour_correlation(model, few.best)

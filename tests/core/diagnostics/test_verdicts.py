@@ -6,6 +6,7 @@ import pytest
 from sparsegpc._core.diagnostics import verdicts
 from sparsegpc._core.diagnostics.neighbour_correlation import neighbour_correlation
 from sparsegpc._core.diagnostics.verdicts import are_too_few, missed_group, misses_fast_function
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fast_waves import FAST, slow_fit, waves
 from tests.core.learning.fit_cases import learn, make_model
@@ -19,7 +20,7 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
     for f in (np.sin(60.0 * X[:, 0]), np.zeros(600)):
         y = np.where(f + 0.3 * rng.randn(600) > 0.0, 1.0, -1.0)
         model = make_model(X, y)
-        few = learn(model, choose=PivotedSelector("argmax", 7), max_iter=0)
+        few = learn(model, choose=PivotedSelector(argmax, 7), max_iter=0)
         assert few.best.posterior.unexplained_cost < verdicts.HIGH_COST_PER_ROW * len(y)
         found.append(neighbour_correlation(model, few.best))
         # The neighbour of a row is the nearest one; the slope of the bound is y / 2 - p m.
@@ -31,7 +32,7 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
         assert found[-1] == (pytest.approx(expected, abs=1e-6), 600, pytest.approx(size, rel=1e-6))
         assert are_too_few(model, few) == f.any()
         # Twenty points leave nothing unexplained at these hyperparameters.
-        enough = learn(model, choose=PivotedSelector("argmax", 20), max_iter=0)
+        enough = learn(model, choose=PivotedSelector(argmax, 20), max_iter=0)
         assert not are_too_few(model, enough)
     assert found[0][0] > 0.5
     assert abs(found[1][0]) < 4.0 / np.sqrt(600.0)
@@ -52,7 +53,7 @@ def test_nothing_is_missed_where_points_are_too_few(monkeypatch):
     model = waves()
     slow = slow_fit(model)
     assert missed_group(model, slow, [0], False).columns == [0]
-    few = learn(waves(), [FAST], choose=PivotedSelector("argmax", 5))
+    few = learn(waves(), [FAST], choose=PivotedSelector(argmax, 5))
     assert not misses_fast_function(model, few)
     monkeypatch.setattr(verdicts, "HIGH_COST_PER_ROW", 1e-3)
     assert missed_group(model, few, [0], False) is None
@@ -64,7 +65,7 @@ def test_a_group_is_missed_unless_one_of_its_columns_is_enough():
     slow = np.array([[-6.0, 0.0], np.log([100.0, 1e3])])
     for f, expected in ((np.sin(3.0 * X[:, 0]), [0]), (np.sin(X[:, 1] + X[:, 2]), [1, 2])):
         model = make_model(X, np.where(f > 0.0, 1.0, -1.0))
-        choose = PivotedSelector("argmax", 20)
+        choose = PivotedSelector(argmax, 20)
         result = learn(model, [slow.mean(axis=1)], bounds=slow, choose=choose)
         assert missed_group(model, result, [0, 1, 2], True).columns == expected
         group = missed_group(model, result, [0, 1, 2], False)

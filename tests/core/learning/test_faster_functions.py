@@ -8,6 +8,7 @@ from sparsegpc._core.diagnostics.verdicts import misses_fast_function
 from sparsegpc._core.learning import faster_functions
 from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fast_waves import FAST, slow_fit, waves
 from tests.core.learning.fit_cases import BOUNDS, settings_of
@@ -15,7 +16,7 @@ from tests.core.learning.fit_cases import BOUNDS, settings_of
 
 def faster(model, result, starts=(FAST,), progress=None):
     settings = settings_of(BOUNDS, 50, 2, progress)
-    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), settings)
+    return fit_faster(model, result, list(starts), PivotedSelector(argmax, 100), settings)
 
 
 def test_a_fast_function_is_missed_and_found():

@@ -15,6 +15,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only
 from tests.core.learning.fit_cases import settings_of
@@ -29,7 +30,7 @@ from tests.core.learning.moving_cases import (
 
 
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
-    choose = PivotedSelector("argmax", M) if choose is None else choose
+    choose = PivotedSelector(argmax, M) if choose is None else choose
     options = {"max_iter": 200, "max_reselections": 2, "bounds": bounds, **options}
     return fit(
         model, StartOptions([start]), choose, settings_of(**options), move_points=move_points

@@ -8,6 +8,7 @@ from scipy.stats import invgamma, norm
 
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.models.prior import MeanOfOthersPrior, NormalPrior, ProductPrior, TyingPrior
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import START, make_model
 
@@ -16,7 +17,7 @@ PRIOR = NormalPrior.of_all(np.array([0.3, -1.2]), 1.7)
 
 def evaluate(model, theta):
     states = model.initial_state()
-    points = select_points(model, PivotedSelector("argmax", 8), START, states)
+    points = select_points(model, PivotedSelector(argmax, 8), START, states)
     return model.evaluate(theta, points, states, tol=1e-10, max_iter=500)
 
 
