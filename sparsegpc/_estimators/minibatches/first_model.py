@@ -11,6 +11,7 @@ from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
+from sparsegpc._estimators.improvements.missed_functions import missed_function_starts
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
 from sparsegpc._estimators.kernels.initialization import (
     function_starts,
@@ -20,7 +21,6 @@ from sparsegpc._estimators.kernels.initialization import (
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.period_starts import PeriodStarts
 from sparsegpc._estimators.kernels.spread import Spread
-from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 
 # Points and steps of this fit, which takes a second or two.
 START_POINTS, START_ITERATIONS = 200, 30

@@ -17,7 +17,8 @@ from sparsegpc import (
     SparseGPRegressor,
 )
 from sparsegpc._core.learning import default_points, diagnostics, more_points
-from sparsegpc._estimators.learning import after_search, point_selection
+from sparsegpc._estimators.improvements import after_search
+from sparsegpc._estimators.learning import point_selection
 from sparsegpc.displays import SparsityDisplay
 from tests.estimators.simple_kernel import SIMPLE
 

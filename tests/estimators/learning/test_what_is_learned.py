@@ -16,7 +16,8 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.learning import default_points, growing_subsets
-from sparsegpc._estimators.learning import after_search, missed_functions, point_selection
+from sparsegpc._estimators.improvements import after_search, missed_functions
+from sparsegpc._estimators.learning import point_selection
 from tests.estimators.simple_kernel import SIMPLE
 
 

@@ -15,21 +15,21 @@ many fits to ever more rows, this costs as much as a few fits without a warm sta
 from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import Kernel
 
-from sparsegpc._estimators.learning.after_search import (
+from sparsegpc._estimators.choices.kernel_choice import with_effects_tried_again
+from sparsegpc._estimators.choices.vanishing_noise import vanishing_noise
+from sparsegpc._estimators.improvements.after_search import (
     with_all_rows,
     with_faster_function,
     with_more_points,
     with_moved_points,
     with_worthwhile_points,
 )
-from sparsegpc._estimators.learning.effect_trials import (
+from sparsegpc._estimators.improvements.effect_trials import (
     with_fast_interactions,
     with_faster_effects,
     with_separate_values,
 )
-from sparsegpc._estimators.learning.kernel_choice import with_effects_tried_again
-from sparsegpc._estimators.learning.rougher_kernel import with_rougher_kernel
-from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
+from sparsegpc._estimators.improvements.rougher_kernel import with_rougher_kernel
 from sparsegpc._estimators.learning.warm_start import is_warm
 
 # The factor by which the rows must have grown before a warm start reconsiders choices, with up to

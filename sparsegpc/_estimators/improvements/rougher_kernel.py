@@ -19,8 +19,8 @@ from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.selection.selectors import FixedSelector
+from sparsegpc._estimators.improvements.after_search import with_more_points, with_points
 from sparsegpc._estimators.kernels.named_kernels import DEFAULT, ROUGHER
-from sparsegpc._estimators.learning.after_search import with_more_points, with_points
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     PIVOTED,

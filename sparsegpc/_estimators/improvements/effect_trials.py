@@ -22,12 +22,12 @@ from sparsegpc._core.diagnostics.similar_distances import similar_distances
 from sparsegpc._core.learning.pruned_columns import MOST_PASSES, with_shorter_lengths
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._estimators.improvements.after_search import with_search_from
 from sparsegpc._estimators.kernels.length_scales import (
     effect_lengths,
     lengths_by_column,
     shortened_effects,
 )
-from sparsegpc._estimators.learning.after_search import with_search_from
 from sparsegpc._estimators.learning.point_selection import selector_in_use
 from sparsegpc._estimators.learning.problem_fit import evaluate_problem
 

@@ -16,9 +16,10 @@ from sparsegpc import (
     StochasticSparseGPClassifier,
     StochasticSparseGPRegressor,
 )
+from sparsegpc._estimators import whole_fit
+from sparsegpc._estimators.choices import comparison as module
+from sparsegpc._estimators.choices import kernel_choice
 from sparsegpc._estimators.kernels import named_kernels
-from sparsegpc._estimators.learning import comparison as module
-from sparsegpc._estimators.learning import kernel_choice, whole_fit
 from sparsegpc.kernels import MainEffects
 from tests.core.helpers import central_difference
 

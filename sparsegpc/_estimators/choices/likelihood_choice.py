@@ -12,14 +12,14 @@ import numpy as np
 
 from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.numerics.linalg import attempted
-from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.comparison import (
+from sparsegpc._estimators.choices.comparison import (
     DECIDING_ROWS,
     Decision,
     best_run,
     simplified,
 )
-from sparsegpc._estimators.learning.kernel_choice import decide_kernel
+from sparsegpc._estimators.choices.kernel_choice import decide_kernel
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm
 from sparsegpc.likelihoods import ALTERNATIVES, RESPONSES

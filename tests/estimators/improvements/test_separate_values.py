@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.learning import whole_fit
+from sparsegpc._estimators import whole_fit
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
 

@@ -6,8 +6,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.learning import effect_trials, whole_fit
-from sparsegpc._estimators.learning.after_search import with_search_from
+from sparsegpc._estimators import whole_fit
+from sparsegpc._estimators.improvements import effect_trials
+from sparsegpc._estimators.improvements.after_search import with_search_from
 from sparsegpc.kernels import MainEffects
 from tests.estimators.messages.watched_fits import StopAt
 

@@ -18,13 +18,13 @@ from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, TRIAL_ROWS, wi
 from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.learning.single_start import MANY_ROWS
 from sparsegpc._core.numerics.linalg import attempted
+from sparsegpc._estimators.choices.comparison import Decision
+from sparsegpc._estimators.choices.kernel_choice import decide_kernel
+from sparsegpc._estimators.choices.vanishing_noise import vanishing_noise
+from sparsegpc._estimators.improvements.after_search import with_faster_function
+from sparsegpc._estimators.improvements.effect_trials import with_faster_effects
 from sparsegpc._estimators.kernels.initialization import single_columns, start_values
-from sparsegpc._estimators.learning.after_search import with_faster_function
-from sparsegpc._estimators.learning.comparison import Decision
-from sparsegpc._estimators.learning.effect_trials import with_faster_effects
-from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.search import search
-from sparsegpc._estimators.learning.vanishing_noise import vanishing_noise
 from sparsegpc._estimators.learning.warm_start import check_same_noise, is_warm
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.outliers import has_heavy_tails

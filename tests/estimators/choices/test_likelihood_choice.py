@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import BoundSearch, LocalCorrection, SparseGPGeneralizedRegressor
-from sparsegpc._estimators.learning import likelihood_choice
+from sparsegpc._estimators.choices import likelihood_choice
 from sparsegpc._estimators.learning import search as learning
 from sparsegpc.likelihoods import Gamma, LogNormal, Weibull
 from tests.estimators.noise.noise_cases import quiet

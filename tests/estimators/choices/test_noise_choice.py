@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, Sum, WhiteKernel
 
 from sparsegpc import SparseGPRegressor
 from sparsegpc._core.learning import all_rows
-from sparsegpc._estimators.learning import noise_choice
+from sparsegpc._estimators.choices import noise_choice
 from sparsegpc._estimators.learning import search as learning
 from tests.estimators.noise.noise_cases import model_of, quiet, trumpet
 

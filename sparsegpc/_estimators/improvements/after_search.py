@@ -18,8 +18,8 @@ from sparsegpc._core.learning.more_points import fit_moved, fit_with_more_points
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.learning.single_start import fit_from
+from sparsegpc._estimators.improvements.missed_functions import missed_function_starts
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 from sparsegpc._estimators.learning.point_selection import (
     AUTO,
     named_selector,

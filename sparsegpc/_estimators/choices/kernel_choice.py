@@ -9,11 +9,7 @@ import numpy as np
 
 from sparsegpc._core.learning.runs import Start
 from sparsegpc._core.numerics.linalg import attempted
-from sparsegpc._estimators.kernels.length_scales import typical_log_lengths
-from sparsegpc._estimators.kernels.log_transform import find_log_transform
-from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.learning.after_search import with_faster_function
-from sparsegpc._estimators.learning.comparison import (
+from sparsegpc._estimators.choices.comparison import (
     DECIDING_ROWS,
     FIRST_GAIN,
     Candidate,
@@ -22,7 +18,11 @@ from sparsegpc._estimators.learning.comparison import (
     better_candidate,
     deciding_problem,
 )
-from sparsegpc._estimators.learning.main_effect_starts import MainEffectStarts
+from sparsegpc._estimators.choices.main_effect_starts import MainEffectStarts
+from sparsegpc._estimators.improvements.after_search import with_faster_function
+from sparsegpc._estimators.kernels.length_scales import typical_log_lengths
+from sparsegpc._estimators.kernels.log_transform import find_log_transform
+from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.search import search
 from sparsegpc._estimators.learning.warm_start import is_warm, last_choice
 
