@@ -42,7 +42,7 @@ def with_faster_function(fitted):
     # A function of a single column is better described by a main effect, if these were tried.
     choice, spread = KernelChoice.of(fitted.problem.estimator), fitted.problem.spread
     may_be_single = not choice.may_have_effects(spread)
-    of_column, others = missed_function_starts(fitted.problem, result, may_be_single)
+    of_column, others = missed_function_starts(fitted.problem, result.best, may_be_single)
     if of_column or others:
         fitted = _better_from(fitted, of_column, others)
     return fitted._replace(sought_faster=True)
@@ -122,7 +122,7 @@ def with_more_points(fitted):
     # In very many rows, a small gain in each is a large one.
     most_cost = NEGLIGIBLE_COST_PER_ROW if problem.learns_from_part else HIGH_COST_PER_ROW
     n_points = problem.default_points.most
-    if not are_too_few(problem.model, result, most_cost):
+    if not are_too_few(problem.model, result.best, most_cost):
         if problem.model.cost_per_row(result.best) <= SMALL_COST_PER_ROW:
             return fitted
         n_points = min(n_points, 2 * problem.default_points.first)
@@ -140,7 +140,7 @@ def with_points(fitted, n_points):
 def with_moved_points(fitted):
     """Move the points if they are too few and the fit may choose."""
     problem, result = fitted.problem, fitted.result
-    if not _may_move(problem) or not are_too_few(problem.model, result):
+    if not _may_move(problem) or not are_too_few(problem.model, result.best):
         return fitted
     return fitted._replace(result=fit_moved(problem.model, result, problem.settings))
 

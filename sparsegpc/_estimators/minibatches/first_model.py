@@ -56,7 +56,7 @@ def learn_theta(first, n_inducing):
         shorter_lengths=shorter_lengths(hyperparameters, spread),
     )
     result = fit(first.model, starts, selector, settings)
-    of_column, others = missed_function_starts(first, result, may_be_single=True)
+    of_column, others = missed_function_starts(first, result.best, may_be_single=True)
     if of_column or others:
         found = [*of_column, *others]
         result = fit_faster(first.model, result, found, selector, settings)

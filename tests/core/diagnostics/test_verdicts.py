@@ -30,10 +30,10 @@ def test_neighbors_that_deviate_alike_show_that_points_are_missing():
         expected = slope @ slope[distance.argmin(axis=1)] / (slope @ slope)
         size = slope @ slope / site.precision.sum()
         assert found[-1] == (pytest.approx(expected, abs=1e-6), 600, pytest.approx(size, rel=1e-6))
-        assert are_too_few(model, few) == f.any()
+        assert are_too_few(model, few.best) == f.any()
         # Twenty points leave nothing unexplained at these hyperparameters.
         enough = learn(model, choose=PivotedSelector(argmax, 20), max_iter=0)
-        assert not are_too_few(model, enough)
+        assert not are_too_few(model, enough.best)
     assert found[0][0] > 0.5
     assert abs(found[1][0]) < 4.0 / np.sqrt(600.0)
 
@@ -45,18 +45,18 @@ def test_copies_of_rows_but_for_rounding_do_not_look_like_a_fast_function():
     labels = np.where(rng.uniform(size=200) < 1.0 / (1.0 + np.exp(-X[:, 0])), 1.0, -1.0)
     model = make_model(np.concatenate([X, X + 1e-6 * rng.randn(200, 2)]), np.tile(labels, 2))
     slow = slow_fit(model)
-    assert not misses_fast_function(model, slow)
-    assert missed_group(model, slow, [0, 1], may_be_single=True) is None
+    assert not misses_fast_function(model, slow.best)
+    assert missed_group(model, slow.best, [0, 1], may_be_single=True) is None
 
 
 def test_nothing_is_missed_where_points_are_too_few(monkeypatch):
     model = waves()
     slow = slow_fit(model)
-    assert missed_group(model, slow, [0], False).columns == [0]
+    assert missed_group(model, slow.best, [0], False).columns == [0]
     few = learn(waves(), [FAST], choose=PivotedSelector(argmax, 5))
-    assert not misses_fast_function(model, few)
+    assert not misses_fast_function(model, few.best)
     monkeypatch.setattr(verdicts, "HIGH_COST_PER_ROW", 1e-3)
-    assert missed_group(model, few, [0], False) is None
+    assert missed_group(model, few.best, [0], False) is None
 
 
 def test_a_group_is_missed_unless_one_of_its_columns_is_enough():
@@ -67,7 +67,7 @@ def test_a_group_is_missed_unless_one_of_its_columns_is_enough():
         model = make_model(X, np.where(f > 0.0, 1.0, -1.0))
         choose = PivotedSelector(argmax, 20)
         result = learn(model, [slow.mean(axis=1)], bounds=slow, choose=choose)
-        assert missed_group(model, result, [0, 1, 2], True).columns == expected
-        group = missed_group(model, result, [0, 1, 2], False)
+        assert missed_group(model, result.best, [0, 1, 2], True).columns == expected
+        group = missed_group(model, result.best, [0, 1, 2], False)
         assert group is None if len(expected) == 1 else group.columns == expected
-        assert missed_group(model, result, [], True) is None
+        assert missed_group(model, result.best, [], True) is None

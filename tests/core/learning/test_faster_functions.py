@@ -22,12 +22,12 @@ def faster(model, result, starts=(FAST,), progress=None):
 def test_a_fast_function_is_missed_and_found():
     model = waves()
     slow = slow_fit(model)
-    assert misses_fast_function(model, slow)
+    assert misses_fast_function(model, slow.best)
     found = faster(model, slow)
     assert found.best.objective > slow.best.objective + 5.0
     assert found.best.theta[1] < 0.0
     assert found.lower_bounds[: len(slow.lower_bounds)] == slow.lower_bounds
-    assert not misses_fast_function(model, found)
+    assert not misses_fast_function(model, found.best)
 
 
 def test_the_fit_so_far_is_kept_if_no_start_is_better():

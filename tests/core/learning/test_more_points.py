@@ -26,7 +26,7 @@ def further(model, result, n_points, *, max_iter=30, progress=None, **options):
 def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
     model = make_model()
     few = learn(model, choose=PivotedSelector(argmax, 3))
-    assert are_too_few(model, few)
+    assert are_too_few(model, few.best)
     reports = []
     found = further(model, few, 12, report=lambda *report: reports.append(report))
     whole = learn(make_model(), choose=PivotedSelector(argmax, 12))
@@ -37,7 +37,7 @@ def test_a_continued_fit_is_as_good_as_one_with_as_many_points_from_the_start():
     assert not found.trivial
     assert found.lower_bounds[: len(few.lower_bounds)] == few.lower_bounds
     assert [report[2] for report in reports] == found.lower_bounds[len(few.lower_bounds) :]
-    assert not are_too_few(model, found)
+    assert not are_too_few(model, found.best)
 
 
 def test_the_hessian_of_the_first_fit_saves_evaluations():
