@@ -14,12 +14,11 @@ from sparsegpc._core.selection.selectors import PivotedSelector
 from sparsegpc._estimators.improvements.missed_functions import missed_function_starts
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
 from sparsegpc._estimators.kernels.initialization import (
-    function_starts,
     shorter_lengths,
     weak_prior,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.period_starts import PeriodStarts
+from sparsegpc._estimators.kernels.period_starts import function_starts
 from sparsegpc._estimators.kernels.spread import Spread
 
 # Points and steps of this fit, which takes a second or two.
@@ -44,8 +43,7 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     hyperparameters, spread = first.hyperparameters, first.spread
-    periods = PeriodStarts(hyperparameters, spread, first.model)
-    starts = StartOptions(function_starts(hyperparameters, spread, periods))
+    starts = StartOptions(function_starts(first)[0])
     selector = PivotedSelector(argmax, min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,
