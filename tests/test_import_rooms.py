@@ -25,7 +25,10 @@ CORE = {
     "bounds": {"numerics", "rows"},
     "selection": {"numerics", "rows"},
     "models": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection"},
+    "diagnostics": {"numerics", "rows", "models"},
+    "periods": {"numerics", "rows", "selection", "diagnostics"},
     "learning": {"numerics", "rows", "likelihoods", "optimisers", "bounds", "selection", "models"},
+    "nearest_rows": {"numerics", "rows", "likelihoods", "optimisers", "selection", "learning"},
     "minibatches": {
         "numerics",
         "rows",

@@ -14,15 +14,14 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import Estimator, with_parameters
+from sparsegpc._estimators.choices.kernel_choice import decide_kernel
 from sparsegpc._estimators.fitted_bounds import FittedBounds
 from sparsegpc._estimators.input.settings import resolve_slack, row_options
 from sparsegpc._estimators.input.validation import PresentRows, present_rows, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KERNEL_CONSTRAINTS
 from sparsegpc._estimators.kernels.relevance import column_relevance
-from sparsegpc._estimators.learning.kernel_choice import decide_kernel
 from sparsegpc._estimators.learning.point_selection import AUTO, METHODS, check_auto
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.callbacks import CALLBACK_SUPPORT, fit_task
 from sparsegpc._estimators.messages.fit_warnings import fit_warnings
 from sparsegpc._estimators.messages.reporting import evaluation_progress
@@ -37,6 +36,7 @@ from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.predictions.effects import ColumnEffects
 from sparsegpc._estimators.predictions.latent import LatentPredictions
 from sparsegpc._estimators.selector import InducingPointSelector
+from sparsegpc._estimators.whole_fit import learn_rows
 
 
 @with_parameters
@@ -474,7 +474,7 @@ class BaseSparseGP(*CALLBACK_SUPPORT, LatentPredictions, ColumnEffects, FittedBo
         It is a text for a warning, empty if unknown; None suppresses the warning. `best` is the
         `Evaluation` at the end of the search.
         """
-        return ""
+        return entry.at_limit.get(side, "")
 
     def _describe_mismatch(self, problem, constant):
         """Describe targets whose scale does not suit the kernel, for a warning; empty if it does.

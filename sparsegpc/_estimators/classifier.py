@@ -1,13 +1,12 @@
 """The classifier."""
 
-import numbers
-
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sparsegpc._core.likelihoods.base import LabelLikelihood
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.concurrent_fits import N_JOBS
 from sparsegpc._estimators.input.labels import (
     check_classes,
     class_codes,
@@ -163,11 +162,7 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         **HyperparameterDraws._parameter_constraints,
         "likelihood": [StrOptions({"auto", *NAMES}), LabelLikelihood],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [
-            Interval(numbers.Integral, 1, None, closed="left"),
-            Interval(numbers.Integral, None, -1, closed="right"),
-            None,
-        ],
+        "n_jobs": N_JOBS,
     }
 
     # If the mean of f ranges over more than this, in log-odds, some predictions are nearly certain.
@@ -258,4 +253,4 @@ class SparseGPClassifier(ClassPredictions, HyperparameterDraws, BaseSparseGP):
         is_scale = is_scale_of_f or entry.name.startswith("gap between cut points")
         if is_scale and side == "upper" and latent_range(best.posterior) > self._certain_range:
             return "the classes look separable, probabilities approach 0 and 1"
-        return ""
+        return super()._limit_meaning(entry, side, best)

@@ -1,10 +1,20 @@
 """Concurrent fits, which share the threads and the memory that a single fit may use."""
 
+import numbers
+
 from joblib import effective_n_jobs
 from sklearn import config_context, get_config
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.parallel import Parallel, delayed
 
 from sparsegpc._core.rows.threads import available_threads, shared_threads
+
+# What the parameter `n_jobs` may be.
+N_JOBS = [
+    Interval(numbers.Integral, 1, None, closed="left"),
+    Interval(numbers.Integral, None, -1, closed="right"),
+    None,
+]
 
 
 def fit_concurrently(fit, jobs, n_jobs):

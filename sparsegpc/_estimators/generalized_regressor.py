@@ -5,14 +5,14 @@ from sklearn.utils._param_validation import StrOptions
 from sparsegpc._core.likelihoods.responses import ResponseLikelihood
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.choices.likelihood_choice import decide_likelihood
 from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
-from sparsegpc._estimators.learning.likelihood_choice import decide_likelihood
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.learning.whole_fit import learn_rows
 from sparsegpc._estimators.messages.target_warnings import zero_count_warnings
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
+from sparsegpc._estimators.whole_fit import learn_rows
 from sparsegpc.likelihoods import RESPONSES
 
 
@@ -157,6 +157,3 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         if reset:
             self._likelihood = likelihood
         return rows
-
-    def _limit_meaning(self, entry, side, best):
-        return entry.at_limit.get(side, "")

@@ -9,16 +9,15 @@ from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP
+from sparsegpc._estimators.choices.noise_choice import decide_noise
 from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.targets import centred, merged_targets
 from sparsegpc._estimators.input.validation import checked_targets, validated_targets
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
-from sparsegpc._estimators.learning.noise_choice import decide_noise
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
-from sparsegpc._estimators.learning.whole_fit import learn_rows
-from sparsegpc._estimators.messages.target_scale import describe_mismatch
 from sparsegpc._estimators.messages.target_warnings import (
+    describe_mismatch,
     event_warnings,
     outlier_warnings,
     repetition_warnings,
@@ -37,6 +36,7 @@ from sparsegpc._estimators.noise.registry import (
 )
 from sparsegpc._estimators.predictions.conditioning import conditioned
 from sparsegpc._estimators.predictions.targets import GaussianPredictions
+from sparsegpc._estimators.whole_fit import learn_rows
 
 
 @with_parameters
@@ -427,9 +427,6 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
     def _describe_mismatch(self, problem, constant):
         variance, remedy = self._target_variance, "set normalize_y=True"
         return describe_mismatch(problem.kernel, problem.rows.merged.X, variance, remedy, constant)
-
-    def _limit_meaning(self, entry, side, best):
-        return entry.at_limit.get(side, "")
 
     @property
     def _usual_variance(self):

@@ -16,6 +16,7 @@ from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.posterior import whitened_features
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import CandidateRows, FixedSelector, PivotedSelector
 from sparsegpc._estimators.base_estimator import Estimator, all_or_nothing, with_parameters
 from sparsegpc._estimators.input.labels import validated_labels
@@ -237,7 +238,7 @@ class InducingPointSelector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, E
     def _learned_precision(self, kernel, theta, candidates, rows, targets):
         """Return the weight p of each merged row, summed over the classifiers of `targets`."""
         total = np.zeros(len(rows.weight))
-        choose = PivotedSelector("argmax", self.n_components, self.tol)
+        choose = PivotedSelector(argmax, self.n_components, self.tol)
         for target in targets:
             data = PolyaGammaLogit(), rows.X, [target], rows.weight
             model = SparseModel(kernel, *data, slack=TIGHT, **row_options())

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from sparsegpc._core.kernels.main_effects import MainEffects
 from sparsegpc._core.kernels.orthogonal_additive import OrthogonalAdditive
 from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.rows.blocks import RowBlocks
+from sparsegpc._core.selection.rules import argmax, in_order, sample
+from sparsegpc._core.selection.selectors import PivotedSelector
 
 
 def slacks_where(condition):
@@ -343,9 +346,19 @@ def symmetric(rng, n):
     return A + A.T
 
 
-def inputs_of(rule, rng, order):
-    """Return what a rule of selection takes beside the factor."""
-    return {"sample": (rng,), "order": (order,)}.get(rule, ())
+RULES = ["argmax", "sample", "order"]
+
+
+def rule_of(name, rng=None, order=None):
+    """Return a rule of selection with what it takes beside the factor."""
+    if name == "argmax":
+        return argmax
+    return partial(sample, rng=rng) if name == "sample" else partial(in_order, order=order)
+
+
+def selector_of(name, n_points, rng=None, order=None):
+    """Return the `PivotedSelector` of a rule."""
+    return PivotedSelector(rule_of(name, rng, order), n_points, fixed=name == "order")
 
 
 class Problem(NamedTuple):

@@ -8,7 +8,8 @@ search on all rows continues from the end of the best.
 import numpy as np
 
 from sparsegpc._core.learning.fit import with_final_sites
-from sparsegpc._core.learning.single_start import MANY_ROWS, Run, Start, continue_run, fit_from
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import MANY_ROWS, continue_run, fit_from
 from sparsegpc._core.numerics.linalg import attempted
 
 # Of many rows, this many tell from which start to continue.

@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsegpc._core.learning.pruned_columns import MOST_COLUMNS, MOST_PASSES, with_shorter_lengths
-from sparsegpc._core.learning.single_start import Run, Start, continue_run
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import continue_run
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 
 # Number of rows that tell good starts.
@@ -89,7 +91,7 @@ class FewRows:
         # So few rows of a file fit into memory.
         self._selector = FixedSelector(self._model.X[:])
         if n_points < self.n_rows:
-            self._selector = PivotedSelector("argmax", n_points)
+            self._selector = PivotedSelector(argmax, n_points)
         self._settings, self._progress = settings, settings.progress
 
     def ranking(self, origins):

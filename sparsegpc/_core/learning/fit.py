@@ -12,8 +12,6 @@ With many rows for each point, a quarter of the rows is used for all this, and o
 follow on all rows. Finally the sites are solved to a tighter tolerance.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -28,50 +26,12 @@ from sparsegpc._core.learning.few_rows import (
 from sparsegpc._core.learning.growing_subsets import of_any_rows, run_on_subsets, subset_for_moves
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
 from sparsegpc._core.learning.pruned_columns import bring_back
-from sparsegpc._core.learning.single_start import Run, Start, fit_from, out_of_iterations
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import fit_from, out_of_iterations
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
-from sparsegpc._core.selection.selectors import InducingPoints
 
 # Why a fit whose points were moved did not converge.
 TOO_CLOSE = "inducing points came too close to each other: use fewer points"
-
-
-class StartOptions(NamedTuple):
-    """Where a fit starts.
-
-    ``values``
-        A list of candidate values of theta (P,), the user's own first. If there are several, fits
-        of a few rows decide from which of them to fit all rows.
-    ``points``
-        The first `InducingPoints`, or None to select them. If they are given, the fit begins at the
-        best value itself, not at the end of a run on a part of the rows.
-    ``run``
-        The `Run` from the only value if it has begun on a part of the rows, else None.
-    ``on_all_rows``
-        Values from which the model is fitted in any case; each search stops early if it is
-        unlikely to come near the best fit.
-    ``restarts``
-        Values from which searches run to their end, after everything else, so that they cannot
-        lower the objective.
-    ``fallbacks``
-        Values from which the model is fitted only if no other fit is better than a constant
-        function.
-    ``simpler``
-        Values at which a single summand of the kernel matters. The model is fitted from the best of
-        them if few rows prefer it to what was learned.
-    ``single_columns``
-        A value at which no column matters, and a dict of length scales to try, one at a time; or
-        None. With few rows, the columns that matter by themselves give one more simpler value.
-    """
-
-    values: list
-    points: InducingPoints | None = None
-    run: Run | None = None
-    on_all_rows: list | tuple = ()
-    restarts: list | tuple = ()
-    fallbacks: list | tuple = ()
-    simpler: list | tuple = ()
-    single_columns: tuple | None = None
 
 
 def fit(model, starts, selector, settings, *, move_points=False):

@@ -7,7 +7,8 @@ from sparsegpc._core.learning.fit import with_final_sites
 from sparsegpc._core.learning.growing_subsets import subset_for_moves
 from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.moved_points import N_PAIRS, move, move_on_all_rows
-from sparsegpc._core.learning.single_start import Run, Start, fit_from
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.numerics.linalg import attempted
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
 

@@ -9,7 +9,7 @@ scale. Such trials also provide a start for a search that might miss that few co
 
 import numpy as np
 
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start
 from sparsegpc._core.numerics.linalg import attempted
 
 # A column counts as pruned if its length scale is more than this many times the shortest one.

@@ -12,9 +12,7 @@ kept, and only the search from there goes on to the tolerance. If the centroids 
 the first points have a higher bound, all points of the fit are centroids.
 """
 
-from collections.abc import Callable
 from copy import copy
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,12 +21,8 @@ from sparsegpc._core.learning.inducing_points import (
     select_points,
     try_centroids,
 )
-from sparsegpc._core.learning.maximization import maximize, typical_hessian
-from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.models.evaluation import Evaluation
-from sparsegpc._core.models.prior import NormalPrior
-from sparsegpc._core.optimisers.bfgs import BFGSHessian
-from sparsegpc._core.selection.selectors import InducingPoints
+from sparsegpc._core.learning.maximization import maximize
+from sparsegpc._core.learning.runs import FitResult, Run
 
 # The fit ends after this many selections in a row that do not raise the bound. A single one may be
 # bad luck.
@@ -40,130 +34,6 @@ MANY_ROWS = 5000
 # gain less than EARLY_SHARE of what the search has gained. A new selection then counts as better
 # only if it raises the objective by LEAST_GAIN times the tolerance.
 EARLY_SHARE, LEAST_GAIN = 0.03, 10.0
-
-
-class FitSettings(NamedTuple):
-    """Settings of a fit.
-
-    ``bounds`` (P, 2) holds the lower and upper bounds of theta. ``max_iter`` limits the iterations
-    of one search over theta; if it is 0, theta stays fixed. ``max_reselections`` limits the
-    selections after the first. ``progress`` records all evaluations, including those on subsets.
-    Once ``progress.stopped`` is true, the sites of the best evaluation are solved on all rows and
-    the fit ends.
-
-    ``weak_prior``, a `NormalPrior`, is a further prior of theta in fits of a part of the rows,
-    which may say little about some entries: where they prefer an infinite length scale, its
-    gradient vanishes, and more rows could not make it finite. ``shorter_lengths`` are the
-    alternatives that `bring_back` tries for columns that were pruned. ``report(n_selections,
-    n_points, bound)`` is called after each selection of points. Each of these may be None.
-    """
-
-    bounds: np.ndarray
-    max_iter: int
-    max_reselections: int
-    progress: Progress
-    weak_prior: NormalPrior | None = None
-    shorter_lengths: dict | None = None
-    report: Callable | None = None
-
-
-class Start(NamedTuple):
-    """The start of a fit: hyperparameters ``theta``, and optionally more.
-
-    If ``states`` is None, the fit starts from the model's initial states. If ``hessian`` is None,
-    it uses the line search of L-BFGS-B. If ``points`` is None, it selects its first points.
-    """
-
-    theta: np.ndarray
-    states: tuple | None = None
-    hessian: BFGSHessian | None = None
-    points: InducingPoints | None = None
-
-    @classmethod
-    def typical(cls, model, theta, states=None):
-        """Return a start with a typical Hessian, where none has been learned or measured."""
-        return cls(theta, states, typical_hessian(model, len(theta)))
-
-
-class Run(NamedTuple):
-    """A run of the search: theta where it begins, its best evaluation, and the Hessian it learned.
-
-    The last two are None before the search.
-    """
-
-    begin: np.ndarray
-    end: Evaluation | None = None
-    hessian: BFGSHessian | None = None
-
-    @property
-    def objective(self):
-        return self.end.objective
-
-    def start_on(self, model):
-        """Return the `Start` of quasi-Newton steps from the end on a model of other rows."""
-        if self.end is None:
-            return Start.typical(model, self.begin)
-        states = model.states_from(self.end.theta, self.end.posterior)
-        return Start(self.end.theta, states, self.hessian)
-
-
-class FitResult(NamedTuple):
-    """The result of a fit.
-
-    ``best``
-        The best evaluation.
-    ``lower_bounds``
-        The bound after each selection of points.
-    ``message``
-        Why the search did not converge; empty if it did. `Progress` tells whether it was stopped.
-    ``hessian``
-        What quasi-Newton steps learned, or None if there were none.
-    ``has_moved``
-        Whether the points were moved from where they were selected.
-    ``trivial``
-        Whether the fit is no better than a constant function; false before the fit is finished.
-    ``search_end``
-        The evaluation at the end of the search if ``best``, which may have more rows or fewer
-        points, is another one; else None.
-    """
-
-    best: Evaluation
-    lower_bounds: list
-    message: str = ""
-    hessian: BFGSHessian | None = None
-    has_moved: bool = False
-    trivial: bool = False
-    search_end: Evaluation | None = None
-
-    @property
-    def converged(self):
-        return not self.message
-
-    @property
-    def optimum(self):
-        """The evaluation where the hyperparameters maximise the objective."""
-        return self.best if self.search_end is None else self.search_end
-
-    def start(self):
-        """Return the `Start` from the best evaluation."""
-        best = self.best
-        return Start(best.theta, best.states, self.hessian, best.points)
-
-    def start_on(self, model):
-        """Return the `Start` from the best evaluation on a model of other rows."""
-        states = model.states_from(self.best.theta, self.best.posterior)
-        # If the points did not move, they are rows of the other model.
-        points = self.best.points._replace(indices=None)
-        return Start(self.best.theta, states, self.hessian, points)
-
-    def followed_by(self, later):
-        """Return a later result, with the lower bounds of this one before its own."""
-        return later._replace(lower_bounds=[*self.lower_bounds, *later.lower_bounds])
-
-    def moved(self, best, message):
-        """Return the result after a search that moved the points, which ended at `best`."""
-        lower_bounds = [*self.lower_bounds, best.elbo]
-        return self._replace(best=best, lower_bounds=lower_bounds, message=message, has_moved=True)
 
 
 def fit_from(model, start, selector, settings, to_beat=-np.inf):

@@ -202,19 +202,17 @@ class Likelihood:
         Expectation
         """
         variance = inducing_variance + v * residual
-        value, slope, precision = self._expect_all(y, weight, mean, variance)
+        moments = (mean[0], variance[0]) if self.n_functions == 1 else (mean, variance)
+        value, slope, precision = self._expect_at(y, weight, *moments)
+        slope, precision = slope.reshape(mean.shape), precision.reshape(mean.shape)
         return Expectation(value, slope, precision, v * precision)
 
-    def _expect_all(self, y, weight, mean, variance):
-        """Return value, slope and precision of the `Expectation` at moments (K, n) of f.
+    def _expect_at(self, y, weight, mean, variance):
+        """Return value, slope and precision of the `Expectation` at moments of f.
 
         It can be defined in place of `expect` if the value depends on the whole variance only.
+        Moments, slope and precision have the shape (K, n), but (n,) if there is one function.
         """
-        value, slope, precision = self._expect_one(y, weight, mean[0], variance[0])
-        return value, slope[None], precision[None]
-
-    def _expect_one(self, y, weight, mean, variance):
-        """Return what `_expect_all` does for a single function, in arrays of shape (n,)."""
         if not self.has_fixed_sites:
             raise self._lacks("expect")
         p, shift, log_scale = self.sites(None, y, weight)

@@ -63,7 +63,7 @@ class BernoulliLogit(_BinaryLikelihood):
     Hensman, Matthews, Ghahramani 2015, equation 15.
     """
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         # The label of most copies becomes +1, so that exchanging the labels gives the same bound.
         sign = np.where(y < 0.0, -1.0, 1.0)
         mean = sign * mean
@@ -82,7 +82,7 @@ class BernoulliProbit(_BinaryLikelihood):
     Hensman, Matthews, Ghahramani 2015, equation 15.
     """
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         value, slope, precision = np.zeros((3, len(mean)))
         for sign in (1.0, -1.0):
             share = 0.5 * weight * (1.0 + sign * y)
@@ -120,7 +120,7 @@ class PolyaGammaLogit(_BinaryLikelihood):
     Polson, Scott, Windle 2013, theorem 1; Passerello 2021, section 4.1 (there with unit weights).
     """
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         tilt = np.sqrt(np.maximum(mean**2 + variance, 1e-16))
         precision = weight * polya_gamma_mean(tilt)
         value = 0.5 * y * mean - 0.5 * tilt - np.log1p(np.exp(-tilt))

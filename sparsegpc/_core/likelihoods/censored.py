@@ -63,7 +63,7 @@ class CensoredGaussian(Likelihood):
         """Return the log variance of the noise of each target, (n,)."""
         return np.log(y["known"] + (np.exp(self.log_noise) if self.learns_noise else 0.0))
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         parts = expected_log_density(y["y"], y["event"], mean, variance, self._log_noise(y))
         return tuple(weight * part for part in parts)
 

@@ -81,7 +81,7 @@ class Poisson(_Counts):
         scale = np.maximum(y["y"], 0.5)
         return scale, self._log_rate(y, f) - np.log(scale)
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         scale, log_ratio = self._scaled(y, mean)
         ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
         value = self.saturated_log_density(y) + y["y"] * (1.0 + log_ratio) - scale * ratio
@@ -172,7 +172,7 @@ class NegativeBinomial(_Counts):
         """Return log Gamma(y + k) - log Gamma(k) - log y!."""
         return -betaln(self.size, count + 1.0) - np.log(self.size + count)
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         log_more, log_none, slope, curvature = self._expected(y, mean, variance)
         value = self._log_coefficient(y["y"]) + y["y"] * log_more + self.size * log_none
         return weight * value, weight * slope, weight * (y["y"] + self.size) * curvature

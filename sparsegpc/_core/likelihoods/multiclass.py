@@ -88,7 +88,7 @@ class Softmax(_SoftmaxLink, _JointLikelihood):
         precision = even * (1.0 - even) * weight
         return [SiteState(precision.copy(), weight * (share - even)) for share in y.T]
 
-    def _expect_all(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         value, slope, precision = np.zeros(len(y)), np.zeros(mean.shape), np.zeros(mean.shape)
         log_sum, tilts = tilted_bound(mean, variance)
         average = np.minimum(variance, LARGEST_VARIANCE).mean(axis=0)
@@ -174,7 +174,7 @@ class LogisticSoftmax(_JointLikelihood):
             for share in y.T
         ]
 
-    def _expect_all(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         y = y.T
         # The tilt must be positive, because theta divides by it.
         tilt = np.maximum(np.sqrt(mean**2 + variance), 1e-8)

@@ -71,7 +71,7 @@ class OrdinalLogit(LabelLikelihood):
     def targets(self, codes, weight, rows):
         return [class_shares(codes, weight, rows, len(self.cut_points) + 1)]
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         value = weight * (y[:, 1:-1] @ np.log(-np.expm1(-self._gaps)))
         slope, precision = np.zeros((2, len(mean)))
         for rows, parts in self._cuts(y, weight, mean, variance):
@@ -91,7 +91,7 @@ class OrdinalLogit(LabelLikelihood):
             side = (y[rows, k + 1] - y[rows, k]) / share[rows]
             yield (
                 rows,
-                BernoulliLogit()._expect_one(
+                BernoulliLogit()._expect_at(
                     side, weight[rows] * share[rows], mean[rows] - cut, variance[rows]
                 ),
             )

@@ -83,7 +83,7 @@ class Gamma(_Positive):
     def params_names(self):
         return ["the shape of the gamma distribution"]
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         log_ratio = np.log(y["y"]) - mean
         ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
         value = self._constant() - np.log(y["y"]) + self.shape * (log_ratio - ratio)
@@ -158,7 +158,7 @@ class Weibull(_Positive):
         half_variance = 0.5 * self.shape**2 * variance
         return *tamed_exp(log_hazard + half_variance, LARGEST_LOG_RATIO), log_hazard
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         hazard, by_log, log_hazard = self._hazard(y, mean, variance)
         value = y["event"] * (self.log_shape - np.log(y["y"]) + log_hazard) - hazard
         slope = weight * self.shape * (by_log - y["event"])
@@ -228,7 +228,7 @@ class LogNormal(_Positive):
         """The logarithm of the variance of log y."""
         return 2.0 * self.log_shape
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         log_y = np.log(y["y"])
         value, slope, precision = censored.expected_log_density(
             log_y, y["event"], mean, variance, self._log_noise

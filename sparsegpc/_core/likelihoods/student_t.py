@@ -76,7 +76,7 @@ class StudentT(Likelihood):
     def targets(self, y, weight, rows):
         return [np.asarray(y, dtype=np.float64)[rows.first]]
 
-    def _expect_one(self, y, weight, mean, variance):
+    def _expect_at(self, y, weight, mean, variance):
         error, nu = y - mean, self.df
         square = error**2 + variance
         precision = weight * (nu + 1.0) / (self._width() + square)

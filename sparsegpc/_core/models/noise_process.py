@@ -11,6 +11,7 @@ from sparsegpc._core.likelihoods.base import Sites
 from sparsegpc._core.models.model import MAX_FINAL_ITERATIONS, SEVERAL_TOL_SHARE, SparseModel
 from sparsegpc._core.models.noise_sites import NoiseState, expected_precision, solve_noise
 from sparsegpc._core.models.posterior import posterior_of
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 
 
@@ -51,7 +52,7 @@ class HeteroscedasticModel(SparseModel):
         super().__init__(kernel, likelihood, X, targets, weight, **options)
         self.noise_priors = noise_priors or [FLAT] * len(self.targets)
         self.noise_kernel = noise_kernel
-        self.noise_selector = PivotedSelector("argmax", n_noise_points, noise_tol)
+        self.noise_selector = PivotedSelector(argmax, n_noise_points, noise_tol)
         self._log_noise = log_noise
 
     def _noise_log_prior(self, evaluation):

@@ -1,11 +1,14 @@
 r"""Priors of the hyperparameters.
 
-A prior has three methods, which leave out the constant of the density:
+A prior of the n entries x of theta at its ``indices`` has three methods, which leave out the
+constant of the density:
 
-- ``log_density(theta)``;
-- ``gradient(theta)``, shape (P,);
-- ``curvature(theta)``, a positive semi-definite matrix of shape (P, P): minus the Hessian of the
-  log density, or of a quadratic lower bound on it that touches it at theta.
+- ``log_density(x)``;
+- ``gradient(x)``, shape (n,);
+- ``curvature(x)``, a positive semi-definite matrix of shape (n, n): minus the Hessian of the log
+  density, or of a quadratic lower bound on it that touches it at x.
+
+`ProductPrior`, the prior of a model, has the same methods as functions of all of theta (P,).
 """
 
 from typing import NamedTuple
@@ -28,19 +31,15 @@ class NormalPrior(NamedTuple):
         """Return the prior of all P entries of theta, with means of shape (P,)."""
         return cls(np.arange(len(mean)), mean, deviation)
 
-    def log_density(self, theta):
-        distance = (theta[self.indices] - self.mean) / self.deviation
+    def log_density(self, x):
+        distance = (x - self.mean) / self.deviation
         return -0.5 * float(distance @ distance)
 
-    def gradient(self, theta):
-        gradient = np.zeros(len(theta))
-        gradient[self.indices] = (self.mean - theta[self.indices]) / self.deviation**2
-        return gradient
+    def gradient(self, x):
+        return (self.mean - x) / self.deviation**2
 
-    def curvature(self, theta):
-        diagonal = np.zeros(len(theta))
-        diagonal[self.indices] = 1.0 / self.deviation**2
-        return np.diag(diagonal)
+    def curvature(self, x):
+        return np.eye(len(x)) / self.deviation**2
 
 
 class TyingPrior(NamedTuple):
@@ -75,31 +74,25 @@ class TyingPrior(NamedTuple):
         """The constant b."""
         return self.count * self.DEVIATION**2
 
-    def _differences(self, theta):
-        tied = theta[self.indices] - self.units
+    def _differences(self, x):
+        tied = x - self.units
         return tied - tied.mean()
 
     def _slope(self, differences):
         """Return minus the derivative of the log density with respect to sum(delta^2) / 2."""
         return self.count / (self.scale + 0.5 * float(differences @ differences))
 
-    def log_density(self, theta):
-        differences = self._differences(theta)
+    def log_density(self, x):
+        differences = self._differences(x)
         return -self.count * float(np.log1p(0.5 * float(differences @ differences) / self.scale))
 
-    def gradient(self, theta):
-        differences = self._differences(theta)
-        gradient = np.zeros(len(theta))
-        gradient[self.indices] = -self._slope(differences) * differences
-        return gradient
+    def gradient(self, x):
+        differences = self._differences(x)
+        return -self._slope(differences) * differences
 
-    def curvature(self, theta):
+    def curvature(self, x):
         # The log is concave in delta^2, so its tangent gives a quadratic lower bound.
-        slope = self._slope(self._differences(theta))
-        n = len(self.indices)
-        curvature = np.zeros((len(theta), len(theta)))
-        curvature[np.ix_(self.indices, self.indices)] = slope * (np.eye(n) - 1.0 / n)
-        return curvature
+        return self._slope(self._differences(x)) * (np.eye(len(x)) - 1.0 / len(x))
 
 
 class MeanOfOthersPrior(NamedTuple):
@@ -116,29 +109,24 @@ class MeanOfOthersPrior(NamedTuple):
 
     DEVIATION = 0.3
 
-    def _distances(self, theta):
+    def _distances(self, x):
         """Return the distance of each entry from the mean, in standard deviations."""
-        values = theta[self.indices]
-        mean = values[self.n_entries :].mean() + self.offset
-        return (values[: self.n_entries] - mean) / self.DEVIATION
+        mean = x[self.n_entries :].mean() + self.offset
+        return (x[: self.n_entries] - mean) / self.DEVIATION
 
-    def log_density(self, theta):
-        distances = self._distances(theta)
+    def log_density(self, x):
+        distances = self._distances(x)
         return -0.5 * float(distances @ distances)
 
-    def gradient(self, theta):
-        gradient, distances, k = np.zeros(len(theta)), self._distances(theta), self.n_entries
-        gradient[self.indices[:k]] = -distances / self.DEVIATION
-        n_others = len(self.indices) - k
-        gradient[self.indices[k:]] = distances.sum() / (n_others * self.DEVIATION)
-        return gradient
+    def gradient(self, x):
+        distances, n_others = self._distances(x), len(x) - self.n_entries
+        by_other = distances.sum() / (n_others * self.DEVIATION)
+        return np.append(-distances / self.DEVIATION, np.full(n_others, by_other))
 
-    def curvature(self, theta):
-        k, n_others = self.n_entries, len(self.indices) - self.n_entries
+    def curvature(self, x):
+        k, n_others = self.n_entries, len(x) - self.n_entries
         slopes = np.hstack([np.eye(k), np.full((k, n_others), -1.0 / n_others)]) / self.DEVIATION
-        curvature = np.zeros((len(theta), len(theta)))
-        curvature[np.ix_(self.indices, self.indices)] = slopes.T @ slopes
-        return curvature
+        return slopes.T @ slopes
 
 
 class ProductPrior(NamedTuple):
@@ -165,11 +153,17 @@ class ProductPrior(NamedTuple):
         return ProductPrior(tuple(f for f in self.factors if f.indices.min() >= n_entries))
 
     def log_density(self, theta):
-        return sum((factor.log_density(theta) for factor in self.factors), 0.0)
+        return sum((factor.log_density(theta[factor.indices]) for factor in self.factors), 0.0)
 
     def gradient(self, theta):
-        return sum((factor.gradient(theta) for factor in self.factors), np.zeros(len(theta)))
+        total = np.zeros(len(theta))
+        for factor in self.factors:
+            total[factor.indices] += factor.gradient(theta[factor.indices])
+        return total
 
     def curvature(self, theta):
-        none = np.zeros((len(theta), len(theta)))
-        return sum((factor.curvature(theta) for factor in self.factors), none)
+        total = np.zeros((len(theta), len(theta)))
+        for factor in self.factors:
+            indices = factor.indices
+            total[np.ix_(indices, indices)] += factor.curvature(theta[indices])
+        return total

@@ -1,8 +1,8 @@
 """Rules of selection, which choose the next pivot.
 
-A rule is called as ``rule(factor, *inputs)``, with what it needs beside the `Factor`. It appends
-candidates to this until ``factor.visit_rows()`` returns true, or no row is left. Its first m points
-must not depend on the number of points. To add a rule, write a function and add it to `RULES`.
+A rule is a function of the `Factor`; what else it needs is bound to it by `functools.partial`. It
+appends candidates to the factor until ``factor.visit_rows()`` returns true, or no row is left. Its
+first m points must not depend on the number of points.
 """
 
 from typing import NamedTuple
@@ -147,6 +147,3 @@ def in_order(factor, order):
             factor.append(block)
             start += len(block.rows)
         complete = factor.visit_rows()
-
-
-RULES = {"argmax": argmax, "sample": sample, "order": in_order}

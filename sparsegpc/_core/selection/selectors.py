@@ -56,18 +56,17 @@ def _are_same(points, others):
 class PivotedSelector:
     """Choose at most `n_points` inducing points by partial pivoted Cholesky; see `pivots`.
 
-    `rule` and `inputs` are those of `select`. It stops once the cost, in nats per unit of weight,
-    is at most `tol`. Unless residuals are weighted `by_precision`, all weights are one (greedy
-    variance). If `or_centroids`, a fit tries the `centroids` of the rows around the chosen ones.
+    `rule` is that of `select`. If it follows a given order it is `fixed`: at other hyperparameters
+    it chooses the same points. The selection stops once the cost, in nats per unit of weight, is at
+    most `tol`. Unless residuals are weighted `by_precision`, all weights are one (greedy variance).
+    If `or_centroids`, a fit tries the `centroids` of the rows around the chosen ones.
     """
 
     def __init__(
-        self, rule, n_points, tol=0.0, *, inputs=(), by_precision=True, or_centroids=False
+        self, rule, n_points, tol=0.0, *, fixed=False, by_precision=True, or_centroids=False
     ):
-        self._rule, self._tol, self._inputs, self._by_precision = rule, tol, inputs, by_precision
-        self.n_points, self.or_centroids = n_points, or_centroids
-        # A given order does not depend on the kernel, so a new selection gives the same points.
-        self.fixed = rule == "order"
+        self._rule, self._tol, self._by_precision = rule, tol, by_precision
+        self.n_points, self.fixed, self.or_centroids = n_points, fixed, or_centroids
 
     def limited(self, n_points):
         """Return the same selector with at most `n_points` points."""
@@ -84,7 +83,6 @@ class PivotedSelector:
             precision,
             self.n_points,
             rule=self._rule,
-            inputs=self._inputs,
             gain_weight=None if self._by_precision else np.ones(len(precision)),
             tol=self._tol,
             total_weight=rows.total_weight,

@@ -67,16 +67,10 @@ def shorter_starts(hyperparameters, spread, given):
     return _unlike(given, [theta], hyperparameters.bounds)
 
 
-def function_starts(hyperparameters, spread, periods=None):
-    """Return start values of theta for f: `start_values`, a nearly linear f, and `PeriodStarts`.
-
-    `periods` are the latter; None leaves the periods of the kernel as they are.
-    """
+def plain_starts(hyperparameters, spread):
+    """Return start values of theta for f: `start_values`, and a nearly linear f."""
     starts = start_values(hyperparameters, spread)
-    starts += _unlike(starts, _linear_starts(hyperparameters, spread), hyperparameters.bounds)
-    if periods is None:
-        return starts
-    return [*periods.replaced_in(starts), *periods.starts]
+    return starts + _unlike(starts, _linear_starts(hyperparameters, spread), hyperparameters.bounds)
 
 
 def _linear_starts(hyperparameters, spread):

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
-from sparsegpc._core.models.periodic_deviations import constant_deviations, likely_periods
+from sparsegpc._core.periods.periodic_deviations import constant_deviations, likely_periods
 from sparsegpc._estimators.kernels.hyperparameters import PERIOD
+from sparsegpc._estimators.kernels.initialization import plain_starts
 from sparsegpc._estimators.kernels.length_scales import with_typical_lengths
 
 # What scikit-learn's defaults are, no user has chosen.
@@ -16,6 +17,17 @@ DEFAULT_SHORTEST, DEFAULT_LONGEST = DEFAULT.hyperparameter_periodicity.bounds[0]
 # Likelihoods begin with about this share of noise, and with this factor less of it after
 # `to_little_noise`. A signal has at least the share LEAST_SHARE, and leaves as much.
 NOISE_SHARE, LESS_NOISE, LEAST_SHARE = 0.1, 100.0, 0.01
+
+
+def function_starts(problem):
+    """Return start values of theta for f, and the list of those with periods of the targets.
+
+    `problem` has the ``model``, the ``hyperparameters`` and the ``spread`` of the rows.
+    """
+    hyperparameters, spread = problem.hyperparameters, problem.spread
+    periods = PeriodStarts(hyperparameters, spread, problem.model)
+    plain = plain_starts(hyperparameters, spread)
+    return [*periods.replaced_in(plain), *periods.starts], periods.starts
 
 
 class PeriodStarts:

@@ -13,11 +13,9 @@ from numpy.linalg import LinAlgError
 
 from sparsegpc._core.learning.default_points import FIRST_POINTS
 from sparsegpc._core.learning.few_rows import FewRows
-from sparsegpc._core.learning.fit import StartOptions
-from sparsegpc._core.learning.single_start import FitResult, Run
+from sparsegpc._core.learning.runs import FitResult, Run, StartOptions
 from sparsegpc._core.models.fixed_sites import gap_per_row
-from sparsegpc._estimators.kernels.initialization import function_starts
-from sparsegpc._estimators.kernels.period_starts import PeriodStarts
+from sparsegpc._estimators.kernels.period_starts import function_starts
 from sparsegpc._estimators.learning.point_selection import named_selector
 from sparsegpc._estimators.learning.problem_fit import (
     evaluate_problem,
@@ -76,8 +74,7 @@ class PointGrowth:
         If all that is learned is a constant function, return the given `values`.
         """
         problem = self._problem
-        periods = PeriodStarts(problem.hyperparameters, problem.spread, problem.model)
-        usual = function_starts(problem.hyperparameters, problem.spread, periods)
+        usual, _ = function_starts(problem)
         given = usual if values is None else values
         few = FewRows(problem.model, problem.settings)
         needed, _ = few.ranking(list(map(Run, given)))

@@ -1,5 +1,7 @@
 """Selectors of inducing points: by the public name of a method, or of given points."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
@@ -7,15 +9,16 @@ from sklearn.utils import check_array, check_random_state
 
 from sparsegpc._core.learning.default_points import FIRST_POINTS
 from sparsegpc._core.rows.sources import RowSource, spaced_rows
+from sparsegpc._core.selection.rules import argmax, in_order, sample
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from sparsegpc._estimators.input.validation import refuse_overflow
 
 # Public names of the methods: the selection rule, and whether it weights residuals by precisions.
 PIVOTED = {
-    "hgv": ("argmax", True),
-    "rpcholesky": ("sample", True),
-    "greedy-variance": ("argmax", False),
-    "uniform": ("order", True),
+    "hgv": (argmax, True),
+    "rpcholesky": (sample, True),
+    "greedy-variance": (argmax, False),
+    "uniform": (in_order, True),
 }
 METHODS = (*PIVOTED, "kmeans")
 # The default of the estimators: points of `AUTO_METHOD`, or the centroids of the rows around them.
@@ -38,11 +41,12 @@ def make_selector(method, n_points, tol, rows, rng):
             X, weight = X[few], weight[few]
         return FixedSelector(kmeans.fit(X, sample_weight=weight).cluster_centers_)
     rule, by_precision = PIVOTED[AUTO_METHOD if method == AUTO else method]
-    inputs = (rng,) if rule == "sample" else ()
-    if rule == "order":
-        inputs = (rng.permutation(len(X)),)
+    if rule is sample:
+        rule = partial(sample, rng=rng)
+    elif rule is in_order:
+        rule = partial(in_order, order=rng.permutation(len(X)))
     options = {"by_precision": by_precision, "or_centroids": method == AUTO}
-    return PivotedSelector(rule, n_points, tol, inputs=inputs, **options)
+    return PivotedSelector(rule, n_points, tol, fixed=method == "uniform", **options)
 
 
 def first_points(estimator):

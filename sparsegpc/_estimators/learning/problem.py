@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.all_rows import learning_part
 from sparsegpc._core.learning.default_points import DefaultPoints
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.runs import FitSettings
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import MergedRows
 from sparsegpc._core.rows.sources import RowSource

@@ -15,9 +15,8 @@ from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem import Problem, ProblemRows
 from sparsegpc._estimators.noise.base import NoiseData, shape_prior
 from sparsegpc._estimators.noise.known import KnownPlan
-from sparsegpc._estimators.noise.registry import noise_for
+from sparsegpc._estimators.noise.registry import WHITE_IN_PRODUCT, kernel_and_noise, noise_for
 from sparsegpc._estimators.noise.student_t import StudentTNoise
-from sparsegpc._estimators.noise.white_kernels import WHITE_IN_PRODUCT, kernel_and_noise
 
 
 class ProblemBuilder:
@@ -171,7 +170,7 @@ class RegressionBuilder(ProblemBuilder):
             return KnownPlan()
         _, merged, spread = self._rows_with(transform)
         names = column_names(self.estimator)
-        variances = self.variance, names, self._prior_variance, self.is_censored
+        variances = self.variance, names, self._prior_variance
         return noise._plan(NoiseData(merged.X, spread, *variances))
 
     @property

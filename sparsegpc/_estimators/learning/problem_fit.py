@@ -4,16 +4,16 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.few_rows import START_ROWS
-from sparsegpc._core.learning.fit import StartOptions, fit
-from sparsegpc._core.learning.single_start import Start, fit_from
+from sparsegpc._core.learning.fit import fit
+from sparsegpc._core.learning.runs import Start, StartOptions
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._estimators.kernels.initialization import (
-    function_starts,
     shorter_starts,
     single_columns,
     summand_starts,
 )
 from sparsegpc._estimators.kernels.kernel_trees import summand_indices
-from sparsegpc._estimators.kernels.period_starts import PeriodStarts
+from sparsegpc._estimators.kernels.period_starts import function_starts
 
 
 def fit_problem(problem, selector, starts):
@@ -29,14 +29,12 @@ def fit_problem(problem, selector, starts):
             raise ValueError(f"optimize_inducing=True is not possible: {error}") from error
     values, restarts, periodic = [hyperparameters.theta], [], []
     if problem.learns:
-        periods = PeriodStarts(hyperparameters, problem.spread, problem.model)
-        values = function_starts(hyperparameters, problem.spread, periods)
-        periodic = periods.starts[:1]
+        values, periodic = function_starts(problem)
         restarts = _restarts(problem)
     if starts is None:
         starts = StartOptions(
             values,
-            on_all_rows=_starts_on_all_rows(problem, values, periodic),
+            on_all_rows=_starts_on_all_rows(problem, values, periodic[:1]),
             restarts=restarts,
             simpler=simpler_starts(problem, values),
             single_columns=_single_columns(problem),

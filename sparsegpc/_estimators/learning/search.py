@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from sparsegpc._core.learning.fit import StartOptions, with_final_sites
-from sparsegpc._core.learning.single_start import FitResult
+from sparsegpc._core.learning.fit import with_final_sites
+from sparsegpc._core.learning.runs import FitResult, StartOptions
 from sparsegpc._estimators.learning.enough_points import Growth, fit_with_enough_points
 from sparsegpc._estimators.learning.point_selection import specified_selector
 from sparsegpc._estimators.learning.problem import Problem

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.learning.diagnostics import (
+from sparsegpc._core.diagnostics.verdicts import (
     NEGLIGIBLE_COST_PER_ROW,
     missed_correlation,
     remaining_correlation,
@@ -51,7 +51,7 @@ def fit_warnings(fitted):
             "values are not what you expect, give wider limits in a kernel object or a noise object"
         )
     elif problem.learns and not (mismatch or fitted.stopped):
-        text = describe_rough(problem.model, result)
+        text = describe_rough(problem.model, result.best)
         texts.append(text or _describe_too_few_points(problem, result))
     texts.append(_describe_jitter(result.best))
     found += [FitWarning(ConvergenceWarning, text) for text in texts if text]
@@ -106,9 +106,9 @@ def describe_trivial(estimator, problem, weight, limits="", mismatch=""):
     return f"{text}. {_remedy(problem, weight, limits, mismatch)}"
 
 
-def describe_rough(model, result):
+def describe_rough(model, best):
     """Describe a function that was taken for noise, or return an empty string."""
-    correlation = missed_correlation(model, result)
+    correlation = missed_correlation(model, best)
     if correlation <= CORRELATED:
         return ""
     return (
@@ -128,7 +128,7 @@ def _describe_too_few_points(problem, result):
     is_open = problem.chooses_points and problem.estimator._warns_of_few_points
     if not is_open or cost < NEGLIGIBLE_COST_PER_ROW:
         return ""
-    correlation = remaining_correlation(problem.model, result)
+    correlation = remaining_correlation(problem.model, result.best)
     if correlation > UNRESOLVED:
         reason = (
             f"residuals of neighbouring rows are correlated ({correlation:.2f}), so a part of f "

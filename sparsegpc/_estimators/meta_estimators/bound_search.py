@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED, _routing_enabled
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from sparsegpc._estimators.base_estimator import with_parameters
+from sparsegpc._estimators.concurrent_fits import N_JOBS
 from sparsegpc._estimators.input.validation import check_weights
 from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.meta_estimators.candidates import Candidates
@@ -142,11 +143,7 @@ class BoundSearch(DelegatingEstimator):
         "n_screening_rows": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_finalists": [Interval(numbers.Integral, 1, None, closed="left")],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
-        "n_jobs": [
-            Interval(numbers.Integral, 1, None, closed="left"),
-            Interval(numbers.Integral, None, -1, closed="right"),
-            None,
-        ],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 

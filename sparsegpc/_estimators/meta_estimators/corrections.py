@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel
 from sklearn.neighbors import NearestNeighbors
 
-from sparsegpc._core.learning.from_neighbours import learn_from_neighbours, number_of_blocks
-from sparsegpc._core.models.leave_one_out import LeaveOneOutPosterior
-from sparsegpc._core.models.neighbours import LocalPosterior
+from sparsegpc._core.nearest_rows.learning import learn_from_neighbours, number_of_blocks
+from sparsegpc._core.nearest_rows.leave_one_out import LeaveOneOutPosterior
+from sparsegpc._core.nearest_rows.posterior import LocalPosterior
 from sparsegpc._core.rows.merged_rows import merge_rows
 from sparsegpc._core.rows.threads import single_threaded_blas
 from sparsegpc._estimators.base_sparse_gp import BaseSparseGP

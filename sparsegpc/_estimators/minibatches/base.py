@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitResult
 from sparsegpc._core.minibatches.epochs import epochs, solve_best
 from sparsegpc._core.optimisers.adam import inverse_time_decay, rate_with_memory
 from sparsegpc._core.rows.merged_rows import merge_rows, merge_with_targets
@@ -328,10 +327,10 @@ class BaseMinibatches(*CALLBACK_SUPPORT, ColumnEffects, Estimator):
         return ""
 
     def _applied_to(self, model):
-        """Return the `FitResult` of a `SparseModel` at the learned parameters and points."""
+        """Return the `Evaluation` of a `SparseModel` at the learned parameters and points."""
         theta, points = self._state.theta, InducingPoints(self._state.Z)
         states = model.states_from(theta, self._posterior)
-        return FitResult(model.evaluate(theta, points, states, wrt_theta=False), [])
+        return model.evaluate(theta, points, states, wrt_theta=False)
 
     def _describe_epochs(self, n_done, is_astray):
         """Return a list of what went wrong in the epochs of `fit`."""

@@ -5,21 +5,21 @@ from typing import NamedTuple
 from sklearn.gaussian_process.kernels import Kernel
 
 from sparsegpc._core.learning.faster_functions import fit_faster
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
+from sparsegpc._estimators.improvements.missed_functions import missed_function_starts
 from sparsegpc._estimators.kernels.hyperparameters import Hyperparameters
 from sparsegpc._estimators.kernels.initialization import (
-    function_starts,
     shorter_lengths,
     weak_prior,
 )
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
-from sparsegpc._estimators.kernels.period_starts import PeriodStarts
+from sparsegpc._estimators.kernels.period_starts import function_starts
 from sparsegpc._estimators.kernels.spread import Spread
-from sparsegpc._estimators.learning.missed_functions import missed_function_starts
 
 # Points and steps of this fit, which takes a second or two.
 START_POINTS, START_ITERATIONS = 200, 30
@@ -43,9 +43,8 @@ class FirstModel(NamedTuple):
 def learn_theta(first, n_inducing):
     """Return the parameters learned from a `FirstModel`, for a model of `n_inducing` points."""
     hyperparameters, spread = first.hyperparameters, first.spread
-    periods = PeriodStarts(hyperparameters, spread, first.model)
-    starts = StartOptions(function_starts(hyperparameters, spread, periods))
-    selector = PivotedSelector("argmax", min(n_inducing, START_POINTS))
+    starts = StartOptions(function_starts(first)[0])
+    selector = PivotedSelector(argmax, min(n_inducing, START_POINTS))
     settings = FitSettings(
         bounds=hyperparameters.bounds,
         max_iter=START_ITERATIONS,
@@ -55,7 +54,7 @@ def learn_theta(first, n_inducing):
         shorter_lengths=shorter_lengths(hyperparameters, spread),
     )
     result = fit(first.model, starts, selector, settings)
-    of_column, others = missed_function_starts(first, result, may_be_single=True)
+    of_column, others = missed_function_starts(first, result.best, may_be_single=True)
     if of_column or others:
         found = [*of_column, *others]
         result = fit_faster(first.model, result, found, selector, settings)

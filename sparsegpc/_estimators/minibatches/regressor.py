@@ -20,7 +20,7 @@ from sparsegpc._estimators.input.validation import column_names, refuse_overflow
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.kernels.spread import measure_spread
 from sparsegpc._estimators.learning.problem_builders import noisy_model
-from sparsegpc._estimators.messages.target_scale import describe_mismatch
+from sparsegpc._estimators.messages.target_warnings import describe_mismatch
 from sparsegpc._estimators.minibatches.base import BaseMinibatches
 from sparsegpc._estimators.minibatches.first_model import FirstModel
 from sparsegpc._estimators.noise.base import NoiseData

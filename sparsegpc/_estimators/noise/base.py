@@ -16,6 +16,7 @@ from sparsegpc._core.likelihoods.responses import FREE_OF_NOISE
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.sources import map_rows
 from sparsegpc._estimators.kernels.spread import Spread
+from sparsegpc._estimators.noise.censored import censored_rows
 
 # Start and limits of a noise variance, relative to the variance of the targets.
 START, LIMITS = 0.1, (1e-8, 10.0)
@@ -32,7 +33,7 @@ class NoiseData(NamedTuple):
     ``X`` (N, D) holds the rows, and ``spread`` their distances; ``variance`` (n_outputs,) is the
     mean square of each output; ``columns`` holds the names of the columns. ``prior_variance``
     (n_outputs,) is the variance of each output about its mean, which determines the prior of the
-    noise, or None without a prior. ``is_censored`` tells whether some targets are only limits.
+    noise, or None without a prior.
     """
 
     X: np.ndarray
@@ -40,7 +41,6 @@ class NoiseData(NamedTuple):
     variance: np.ndarray
     columns: list
     prior_variance: np.ndarray | None
-    is_censored: bool = False
 
     @property
     def prior_mean(self):
@@ -106,9 +106,10 @@ class NoisePlan(ABC):
     def rows_of(self, targets, merged):
         """Return the `MergedRows` of `Targets` that the model has.
 
-        By default it has those that are `merged` from all rows with equal X.
+        By default it has those that are `merged` from all rows with equal X, and if targets are
+        censored, the `censored_rows`.
         """
-        return merged
+        return merged if targets.event is None else censored_rows(targets)
 
     def extend(self, hyperparameters, model):
         """Return `Hyperparameters` followed by those of the noise; `model` is that of the plan."""

@@ -5,17 +5,6 @@ import numpy as np
 from sparsegpc._core.likelihoods.censored import CensoredGaussian, censored_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.noise.polynomial import PolynomialPlan
-
-
-class CensoredPlan(PolynomialPlan):
-    """Plan of a constant log noise variance if some targets are censored."""
-
-    def rows_of(self, targets, merged):
-        return censored_rows(targets)
-
-    def model(self, kernel, targets, rows, options):
-        return censored_model(kernel, targets, rows, options)
 
 
 def censored_rows(targets):
@@ -26,7 +15,7 @@ def censored_rows(targets):
     return merge_rows(targets.X, targets.weight, targets=np.concatenate(given).T)
 
 
-def censored_model(kernel, targets, rows, options, noise_variance=None, learns_noise=True):
+def censored_model(kernel, targets, rows, options, noise_variance, learns_noise=True):
     """Return the core's model of censored `Targets` at their `censored_rows`.
 
     `noise_variance` (n_outputs, N) is what is known of the variance of the noise, None if nothing.

@@ -3,7 +3,6 @@
 from sparsegpc._core.likelihoods.excess_noise import PartlyKnownNoise, excess_noise_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.rows.merged_rows import merge_rows
-from sparsegpc._estimators.noise.censored import censored_model, censored_rows
 from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.polynomial import LearnedPolynomial, PolynomialPlan
 
@@ -60,12 +59,12 @@ class ExcessPlan(PolynomialPlan):
 
     def rows_of(self, targets, merged):
         if targets.event is not None:
-            return censored_rows(targets)
+            return super().rows_of(targets, merged)
         return merge_rows(targets.X, targets.weight, targets=targets.noise_variance.T)
 
     def model(self, kernel, targets, rows, options):
         if targets.event is not None:
-            return censored_model(kernel, targets, rows, options, targets.noise_variance)
+            return super().model(kernel, targets, rows, options)
         y = [
             excess_noise_targets(output, targets.weight, known, rows)
             for output, known in zip(targets.y, targets.noise_variance, strict=True)

@@ -7,7 +7,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sparsegpc._estimators.input.validation import NOISE_RANGE
 from sparsegpc._estimators.noise.base import LIMITS, START, NoiseSettings
-from sparsegpc._estimators.noise.censored import CensoredPlan
 from sparsegpc._estimators.noise.known import KnownPlan
 from sparsegpc._estimators.noise.polynomial import PolynomialBasis, PolynomialPlan
 
@@ -76,7 +75,7 @@ class HomoscedasticNoise(NoiseSettings):
         """Return the `NoisePlan` for a `NoiseData`."""
         if self._is_fixed:
             return KnownPlan(self._starts(data))
-        return self._learning_plan(CensoredPlan if data.is_censored else PolynomialPlan, data)
+        return self._learning_plan(PolynomialPlan, data)
 
     def _learning_plan(self, plan, data):
         """Return a `plan`, a class, of a variance to be learned, for a `NoiseData`."""

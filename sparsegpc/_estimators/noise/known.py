@@ -5,7 +5,7 @@ import numpy as np
 from sparsegpc._core.likelihoods.gaussian import KnownNoise, known_noise_targets
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._estimators.noise.base import NoisePlan
-from sparsegpc._estimators.noise.censored import censored_model, censored_rows
+from sparsegpc._estimators.noise.censored import censored_model
 from sparsegpc._estimators.noise.polynomial import constant_noise
 
 
@@ -14,9 +14,6 @@ class KnownPlan(NoisePlan):
 
     def __init__(self, constant=None):
         self.constant = constant
-
-    def rows_of(self, targets, merged):
-        return merged if targets.event is None else censored_rows(targets)
 
     def model(self, kernel, targets, rows, options):
         likelihood, noise = KnownNoise(), targets.noise_variance

@@ -23,6 +23,7 @@ from sparsegpc._estimators.noise.base import (
     NoiseSettings,
     noise_prior,
 )
+from sparsegpc._estimators.noise.censored import censored_model
 
 # A user's basis functions are checked at so many rows before they are used.
 CHECKED_ROWS = 100
@@ -230,6 +231,8 @@ class PolynomialPlan(NoisePlan):
         return hyperparameters.extended(*added, to_little_noise=step.ravel())
 
     def model(self, kernel, targets, rows, options):
+        if targets.event is not None:
+            return censored_model(kernel, targets, rows, options, targets.noise_variance)
         basis = self.basis(rows.X)
         likelihood = GaussianNoise(basis.shape[1])
         y = [noisy_targets(output, targets.weight, basis, rows) for output in targets.y]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_model
 
@@ -20,4 +21,4 @@ def waves(n=300, seed=0):
 
 def slow_fit(model):
     """Return the fit of a model with long length scales only."""
-    return learn(model, [SLOW], bounds=FEW_SHORT, choose=PivotedSelector("argmax", 100))
+    return learn(model, [SLOW], bounds=FEW_SHORT, choose=PivotedSelector(argmax, 100))

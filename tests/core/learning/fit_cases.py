@@ -7,11 +7,12 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import growing_subsets
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 
 LIKELIHOOD = PolyaGammaLogit()
@@ -71,7 +72,7 @@ def settings_of(bounds=BOUNDS, max_iter=100, max_reselections=0, progress=None, 
 
 
 def learn(model, starts=(START,), choose=None, *, move_points=False, **options):
-    choose = PivotedSelector("argmax", 8) if choose is None else choose
+    choose = PivotedSelector(argmax, 8) if choose is None else choose
     more = {name: options.pop(name) for name in StartOptions._fields[1:] if name in options}
     settings = settings_of(**{"max_iter": 30, "max_reselections": 4, **options})
     return fit(model, StartOptions(list(starts), **more), choose, settings, move_points=move_points)

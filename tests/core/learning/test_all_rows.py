@@ -7,6 +7,7 @@ from sparsegpc._core.learning import all_rows
 from sparsegpc._core.learning.all_rows import learning_part, on_all_rows
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models import model as models
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import learn, make_data, make_model
 
@@ -25,7 +26,7 @@ def test_the_part_has_enough_rows_for_the_points(monkeypatch):
 def test_the_result_is_that_of_all_rows_at_what_the_part_has_learned():
     model = make_model()
     part = model.subsample(len(model.weight) // 2)
-    learned = learn(part, choose=PivotedSelector("argmax", 8))
+    learned = learn(part, choose=PivotedSelector(argmax, 8))
     progress = Progress()
     found = on_all_rows(model, learned, progress)
     exact = model.solve(learned.best.theta, learned.best.points, model.initial_state())
@@ -41,7 +42,7 @@ def test_the_result_is_that_of_all_rows_at_what_the_part_has_learned():
 def test_sites_that_are_not_solved_are_reported(monkeypatch, limit):
     model = make_model()
     model.tol *= 1e-4
-    learned = learn(model.subsample(10), choose=PivotedSelector("argmax", 8))
+    learned = learn(model.subsample(10), choose=PivotedSelector(argmax, 8))
     monkeypatch.setattr(models, "MAX_FINAL_ITERATIONS", limit)
     found = on_all_rows(model, learned, Progress())
     assert found.converged == (limit > 1)

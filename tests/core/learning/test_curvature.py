@@ -8,10 +8,12 @@ from sparsegpc._core.learning import curvature, growing_subsets
 from sparsegpc._core.learning.curvature import measured_hessian
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.runs import Run
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.rows.sources import spaced_rows
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
+from tests.core.helpers import selector_of
 from tests.core.learning.fit_cases import (
     BOUNDS,
     GOOD,
@@ -24,7 +26,7 @@ from tests.core.learning.fit_cases import (
     settings_of,
 )
 
-SELECTOR = PivotedSelector("argmax", 16)
+SELECTOR = PivotedSelector(argmax, 16)
 THETA = np.log([2.0, 0.8])
 
 
@@ -82,7 +84,7 @@ def test_the_points_are_those_of_a_selector_that_has_them():
 
 def test_points_in_a_given_order_of_all_rows_serve_the_part():
     model, order = make_divided(400), np.random.RandomState(0).permutation(400)
-    selector = PivotedSelector("order", 7, inputs=(order,))
+    selector = selector_of("order", 7, order=order)
     chosen = select_points(model, selector, THETA, model.initial_state())
     ordered = measured(model, selector=selector)
     given = measured(model, selector=FixedSelector(chosen.Z))
@@ -91,7 +93,7 @@ def test_points_in_a_given_order_of_all_rows_serve_the_part():
 
 def test_there_are_at_least_a_few_points():
     model = make_divided(400)
-    measured(model, selector=PivotedSelector("argmax", 6))
+    measured(model, selector=PivotedSelector(argmax, 6))
     assert {m for _, _, m in model.parts[0].seen} == {5}
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
 
+from sparsegpc._core.diagnostics.verdicts import misses_fast_function
 from sparsegpc._core.learning import faster_functions
-from sparsegpc._core.learning.diagnostics import misses_fast_function
 from sparsegpc._core.learning.faster_functions import fit_faster
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fast_waves import FAST, slow_fit, waves
 from tests.core.learning.fit_cases import BOUNDS, settings_of
@@ -15,18 +16,18 @@ from tests.core.learning.fit_cases import BOUNDS, settings_of
 
 def faster(model, result, starts=(FAST,), progress=None):
     settings = settings_of(BOUNDS, 50, 2, progress)
-    return fit_faster(model, result, list(starts), PivotedSelector("argmax", 100), settings)
+    return fit_faster(model, result, list(starts), PivotedSelector(argmax, 100), settings)
 
 
 def test_a_fast_function_is_missed_and_found():
     model = waves()
     slow = slow_fit(model)
-    assert misses_fast_function(model, slow)
+    assert misses_fast_function(model, slow.best)
     found = faster(model, slow)
     assert found.best.objective > slow.best.objective + 5.0
     assert found.best.theta[1] < 0.0
     assert found.lower_bounds[: len(slow.lower_bounds)] == slow.lower_bounds
-    assert not misses_fast_function(model, found)
+    assert not misses_fast_function(model, found.best)
 
 
 def test_the_fit_so_far_is_kept_if_no_start_is_better():

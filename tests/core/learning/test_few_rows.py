@@ -13,12 +13,13 @@ from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import few_rows as module
 from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.few_rows import RANKING_ITERATIONS, START_ROWS, FewRows, unranked
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import Run
+from sparsegpc._core.learning.runs import Run, StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 from tests.core.learning.fit_cases import (
     BOUNDS,
@@ -223,7 +224,7 @@ def test_a_rare_class_that_few_rows_hardly_show_is_found(seed):
     model = SparseModel(kernel, PolyaGammaLogit(), X[order], [y[order]], np.ones(4000), slack=TIGHT)
     candidates = [np.log([1.0, length_scale]) for length_scale in (2.0, 1.4, 1.0)]
     bounds = np.log([[1e-4, 1e6], [1e-2, 1e3]])
-    selector = PivotedSelector("argmax", 20)
+    selector = PivotedSelector(argmax, 20)
     result = fit(model, StartOptions(candidates), selector, settings_of(bounds, 20, 1))
     assert not result.trivial
     constant = model.likelihood.constant_bound(model.targets[0], model.weight)

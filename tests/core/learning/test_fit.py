@@ -10,8 +10,9 @@ from sparsegpc._core.learning import fit as story
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.single_start import fit_from
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
-from tests.core.helpers import SLACK, inputs_of
+from tests.core.helpers import SLACK, selector_of
 from tests.core.learning.fit_cases import (
     BOUNDS,
     GOOD,
@@ -29,7 +30,7 @@ from tests.core.learning.fit_cases import (
 @SLACK
 def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
     model = make_model(slack=slack)
-    choose = PivotedSelector(rule, 5, inputs=inputs_of(rule, rng, rng.permutation(60)))
+    choose = selector_of(rule, 5, rng, rng.permutation(60))
     restarts = [np.log([5.0, 0.3]), np.log([0.1, 3.0])]
     result = learn(model, [START, np.log([3.0, 0.5])], choose, restarts=restarts)
     assert result.best.objective >= model.best_seen(5) - rounding(model)
@@ -38,7 +39,7 @@ def test_nothing_better_than_the_result_was_ever_seen(rng, rule, slack):
 
 def test_result_is_no_worse_than_any_start_run_from():
     model = make_model()
-    choose = PivotedSelector("argmax", 8)
+    choose = PivotedSelector(argmax, 8)
     starts = [START, np.log([5.0, 0.3]), np.log([0.01, 0.05])]
     result = learn(model, starts[:1], choose, restarts=starts[1:])
     for theta in starts:

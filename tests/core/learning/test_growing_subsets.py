@@ -15,11 +15,13 @@ from sparsegpc._core.learning.growing_subsets import (
     subsets,
 )
 from sparsegpc._core.learning.inducing_points import select_points
-from sparsegpc._core.learning.single_start import Run, Start, fit_from
+from sparsegpc._core.learning.runs import Run, Start
+from sparsegpc._core.learning.single_start import fit_from
 from sparsegpc._core.likelihoods.binary import BernoulliLogit
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
-from tests.core.helpers import inputs_of
+from tests.core.helpers import selector_of
 from tests.core.learning.fit_cases import (
     BOUNDS,
     GOOD,
@@ -50,20 +52,20 @@ def list_subsets(n, choose):
 
 
 def test_few_rows_are_not_divided():
-    assert list_subsets(MANY_ROWS - 1, PivotedSelector("argmax", 10)) == []
-    assert list_subsets(MANY_ROWS, PivotedSelector("argmax", 10)) != []
+    assert list_subsets(MANY_ROWS - 1, PivotedSelector(argmax, 10)) == []
+    assert list_subsets(MANY_ROWS, PivotedSelector(argmax, 10)) != []
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(6660, [416, 1665]), (40780, [637, 2548, 10195])])
 def test_subsets_grow_and_their_points_with_the_root_of_their_rows(n, sizes):
-    found = list_subsets(n, PivotedSelector("argmax", 400))
+    found = list_subsets(n, PivotedSelector(argmax, 400))
     assert [len(model.weight) for model, _ in found] == pytest.approx(sizes, abs=1)
     for model, choose in found:
         assert choose.n_points == pytest.approx(400 * np.sqrt(len(model.weight) / n), abs=1)
 
 
 def test_very_many_rows_have_all_points_and_no_very_large_subset():
-    found = list_subsets(1_000_000, PivotedSelector("argmax", 200))
+    found = list_subsets(1_000_000, PivotedSelector(argmax, 200))
     assert [choose.n_points for _, choose in found] == [50, 50, 156, 200]
     largest = len(found[-1][0].weight)
     assert largest == 62_500 <= LARGEST_SUBSET < 4 * largest
@@ -71,26 +73,26 @@ def test_very_many_rows_have_all_points_and_no_very_large_subset():
 
 def test_few_points_are_kept():
     for n_points in (8, FEWEST_POINTS + 5):
-        found = list_subsets(40780, PivotedSelector("argmax", n_points))
+        found = list_subsets(40780, PivotedSelector(argmax, n_points))
         assert found[0][1].n_points == min(n_points, FEWEST_POINTS)
 
 
 def test_the_choice_itself_is_left_alone():
-    choose = PivotedSelector("argmax", 100)
+    choose = PivotedSelector(argmax, 100)
     list_subsets(6660, choose)
     assert choose.n_points == 100
 
 
 def test_subsets_too_small_for_their_points_are_left_out():
     """With 300 points, 75 are a fifth of 416 rows; with 500, 125 are too many for them."""
-    assert len(list_subsets(6660, PivotedSelector("argmax", 300))) == 2
-    assert len(list_subsets(6660, PivotedSelector("argmax", 500))) == 1
-    assert list_subsets(6660, PivotedSelector("argmax", 3000)) == []
+    assert len(list_subsets(6660, PivotedSelector(argmax, 300))) == 2
+    assert len(list_subsets(6660, PivotedSelector(argmax, 500))) == 1
+    assert list_subsets(6660, PivotedSelector(argmax, 3000)) == []
     assert list_subsets(6660, FixedSelector(np.zeros((500, 1)))) == []
 
 
 def test_rows_of_a_subset_are_evenly_spread():
-    for model, _ in list_subsets(6000, PivotedSelector("argmax", 10)):
+    for model, _ in list_subsets(6000, PivotedSelector(argmax, 10)):
         gaps = np.diff(model.X[:, 0])
         assert gaps.min() > 0.7 * gaps.max()
         assert model.X[[0, -1], 0] == pytest.approx([-3.0, 3.0])
@@ -100,7 +102,7 @@ def test_rows_of_a_subset_are_evenly_spread():
 def test_points_that_do_not_depend_on_the_kernel_are_the_same_on_all_subsets(given_points):
     n = 6660
     order = np.random.RandomState(0).permutation(n)
-    choose = PivotedSelector("order", 12, inputs=(order,))
+    choose = selector_of("order", 12, order=order)
     expected = of_rows(n).X[order[:12]]
     if given_points:
         expected = np.linspace(-2.0, 2.0, 12)[:, None]
@@ -121,7 +123,7 @@ def test_few_rows_are_learned_from_all_at_once():
 
 def test_many_rows_are_approached_on_growing_subsets(monkeypatch):
     monkeypatch.setattr(curvature, "MANY_ROWS", np.inf)
-    choose = PivotedSelector("argmax", 15)
+    choose = PivotedSelector(argmax, 15)
     model = make_divided(6000, tol=1e-6)
     result = learn(model, choose=choose)
     assert model.sizes == [1500]
@@ -135,7 +137,7 @@ def test_subsets_do_not_change_what_is_found(early, rule):
     def choose():
         rng = np.random.RandomState(0)
         order = np.random.RandomState(1).permutation(2000)
-        return PivotedSelector(rule, 10, inputs=inputs_of(rule, rng, order))
+        return selector_of(rule, 10, rng, order)
 
     model = make_divided()
     result = learn(model, choose=choose())

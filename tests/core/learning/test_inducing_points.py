@@ -9,13 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.inducing_points import is_fixed, select_points, try_centroids
 from sparsegpc._core.learning.progress import Progress
+from sparsegpc._core.learning.runs import StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.likelihoods.gaussian import GaussianNoise
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.selection.centroids import centroids
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.helpers import read_only
 from tests.core.learning.fit_cases import settings_of
@@ -39,7 +41,7 @@ def test_points_are_chosen_with_the_sites_precisions_of_all_outputs():
     states = model.initial_state()
     precision = model.precision(theta, states)
     assert_allclose(precision, model.weight * (10.0 + 100.0), rtol=1e-12)
-    points = select_points(model, PivotedSelector("argmax", 3), theta, states)
+    points = select_points(model, PivotedSelector(argmax, 3), theta, states)
     assert points.indices[0] == np.argmax(precision) == 59
     assert_array_equal(points.Z, model.X[points.indices])
     assert points.Z_noise is None
@@ -48,19 +50,19 @@ def test_points_are_chosen_with_the_sites_precisions_of_all_outputs():
 def test_points_of_a_noise_process_are_chosen_along():
     model = noisy_model()
     theta = np.log([1.0, 1.0, 0.8, 1.4])
-    points = select_points(model, PivotedSelector("argmax", M), theta, model.initial_state())
-    alone = PivotedSelector("argmax", M)(
+    points = select_points(model, PivotedSelector(argmax, M), theta, model.initial_state())
+    alone = PivotedSelector(argmax, M)(
         model.kernel, theta[:2], model.candidates, model.precision(theta, model.initial_state())
     )
     assert_array_equal(points.Z, alone.Z)
-    of_noise = PivotedSelector("argmax", 3)(
+    of_noise = PivotedSelector(argmax, 3)(
         model.noise_kernel, theta[2:], model.candidates, 0.5 * model.weight
     )
     assert_array_equal(points.Z_noise, of_noise.Z)
 
 
 def test_only_given_points_of_a_model_without_a_noise_process_are_fixed():
-    given, points = FixedSelector(np.zeros((1, 1))), PivotedSelector("argmax", 2)
+    given, points = FixedSelector(np.zeros((1, 1))), PivotedSelector(argmax, 2)
     assert is_fixed(regression(), given)
     assert not is_fixed(regression(), points)
     assert not is_fixed(noisy_model(), given)
@@ -80,7 +82,7 @@ def linear_labels():
 
 def tried(model, theta, n_points, or_centroids=True):
     """Return an evaluation at chosen rows, and what `try_centroids` finds in how many others."""
-    selector = PivotedSelector("argmax", n_points, or_centroids=or_centroids)
+    selector = PivotedSelector(argmax, n_points, or_centroids=or_centroids)
     states = model.initial_state()
     rows = model.evaluate(theta, select_points(model, selector, theta, states), states)
     progress = Progress()
@@ -125,7 +127,7 @@ def test_centroids_are_not_tried_where_they_could_gain_nothing():
 
 
 def from_rows(or_centroids=True, start=LONG, points=None):
-    selector = PivotedSelector("argmax", M, or_centroids=or_centroids)
+    selector = PivotedSelector(argmax, M, or_centroids=or_centroids)
     starts = StartOptions([start], points)
     return fit(linear_labels(), starts, selector, settings_of(BOUNDS[:2], 20, 2)).best
 

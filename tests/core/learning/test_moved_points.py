@@ -8,13 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.bounds.slacks import SLACKS
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.moved_points import FIRST_MOVE, Search, move
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.models.model import SparseModel
 from sparsegpc._core.models.prior import NormalPrior, ProductPrior
 from sparsegpc._core.optimisers.bfgs import BFGSHessian
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only
 from tests.core.learning.fit_cases import settings_of
@@ -29,7 +30,7 @@ from tests.core.learning.moving_cases import (
 
 
 def learn(model, move_points=True, choose=None, start=START, bounds=BOUNDS, **options):
-    choose = PivotedSelector("argmax", M) if choose is None else choose
+    choose = PivotedSelector(argmax, M) if choose is None else choose
     options = {"max_iter": 200, "max_reselections": 2, "bounds": bounds, **options}
     return fit(
         model, StartOptions([start]), choose, settings_of(**options), move_points=move_points

@@ -14,6 +14,7 @@ from sparsegpc._core.learning.growing_subsets import (
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.models.prior import NormalPrior
 from sparsegpc._core.optimisers.lbfgs import CorrectionPairs
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, PivotedSelector
 from tests.core.learning.fit_cases import BOUNDS, START, DividedModel, learn, make_divided, rounding
 
@@ -21,7 +22,7 @@ N, M = 2000, 6
 
 
 def moved(model, choose=None, **options):
-    choose = PivotedSelector("argmax", M) if choose is None else choose
+    choose = PivotedSelector(argmax, M) if choose is None else choose
     return learn(model, choose=choose, move_points=True, **options)
 
 
@@ -97,7 +98,7 @@ def test_points_move_when_no_parameter_is_free(early):
 
 def test_first_points_move_on_all_rows(early):
     model = make_divided(N)
-    first = PivotedSelector("argmax", M)(model.kernel, START, model.candidates, model.weight)
+    first = PivotedSelector(argmax, M)(model.kernel, START, model.candidates, model.weight)
     moved(model, points=first)
     assert N // 4 not in model.sizes
 

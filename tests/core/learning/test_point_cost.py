@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsegpc._core.learning import point_cost
 from sparsegpc._core.learning.point_cost import keep_worthwhile_points
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitResult
+from sparsegpc._core.learning.runs import FitResult
 from sparsegpc._core.selection.selectors import InducingPoints
 from tests.core.models.model_cases import make_model, outputs
 

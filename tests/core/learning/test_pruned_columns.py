@@ -7,20 +7,21 @@ from sparsegpc._core.bounds.slacks import TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.learning import pruned_columns as module
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.learning.progress import Progress
 from sparsegpc._core.learning.pruned_columns import bring_back, with_shorter_lengths
-from sparsegpc._core.learning.single_start import Start
+from sparsegpc._core.learning.runs import Start, StartOptions
 from sparsegpc._core.likelihoods.binary import PolyaGammaLogit
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import settings_of
 
 LONG, SHORT = np.log(200.0), np.log([1.0, 3.0])
 ALTERNATIVES = {1: SHORT, 2: SHORT, 3: SHORT}
 BOUNDS = np.log([[1e-3, 1e3]] * 4)
-SELECTOR = PivotedSelector("argmax", 40)
+SELECTOR = PivotedSelector(argmax, 40)
 
 
 def make_model(function, n_rows=300):

@@ -6,10 +6,12 @@ import pytest
 from sparsegpc._core.learning import single_start as module
 from sparsegpc._core.learning.maximization import typical_hessian
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import PATIENCE, Start, fit_from
+from sparsegpc._core.learning.runs import Start
+from sparsegpc._core.learning.single_start import PATIENCE, fit_from
 from sparsegpc._core.models.model import SparseModel
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import FixedSelector, InducingPoints, PivotedSelector
-from tests.core.helpers import inputs_of
+from tests.core.helpers import selector_of
 from tests.core.learning.fit_cases import (
     BAD,
     BOUNDS,
@@ -85,7 +87,7 @@ def test_a_single_selection_is_searched_to_the_tolerance_at_once(monkeypatch):
     alike = []
     for many_rows in (0, np.inf):
         monkeypatch.setattr(module, "MANY_ROWS", many_rows)
-        for selector, n_more in ((FixedSelector(GOOD), 3), (PivotedSelector("argmax", 8), 0)):
+        for selector, n_more in ((FixedSelector(GOOD), 3), (PivotedSelector(argmax, 8), 0)):
             model = make_model()
             alike.append((fitted(model, selector, n_more).best.objective, len(model.seen)))
     assert alike[:2] == alike[2:]
@@ -148,7 +150,7 @@ def test_choosing_stops_when_the_points_repeat():
 
 @pytest.mark.parametrize("max_reselections", [0, 1, 2])
 def test_points_are_chosen_again_no_more_often_than_allowed(rng, max_reselections):
-    choose = PivotedSelector("sample", 6, inputs=(rng,))
+    choose = selector_of("sample", 6, rng)
     result = learn(make_model(), choose=choose, max_reselections=max_reselections)
     assert len(result.lower_bounds) <= 1 + max_reselections
 
@@ -164,7 +166,7 @@ def test_given_points_stay_put():
 @pytest.mark.parametrize("rule", ["argmax", "order"])
 def test_a_kernel_without_free_parameters(rule):
     model, progress = make_model(free=(False, False)), Progress()
-    choose = PivotedSelector(rule, 8, inputs=inputs_of(rule, None, np.arange(60)))
+    choose = selector_of(rule, 8, order=np.arange(60))
     result = learn(model, [np.empty(0)], choose, bounds=np.empty((0, 2)), progress=progress)
     assert result.converged
     assert progress.optimizer_iterations == 0
@@ -176,7 +178,7 @@ def test_a_kernel_without_free_parameters(rule):
 def test_points_follow_the_sites_when_no_parameter_is_free():
     """Only the precisions change between choices then, and the bound does not suffer."""
     model = make_model(free=(False, False), weight=np.linspace(0.1, 5.0, 60))
-    result = learn(model, [np.empty(0)], PivotedSelector("argmax", 4), bounds=np.empty((0, 2)))
+    result = learn(model, [np.empty(0)], PivotedSelector(argmax, 4), bounds=np.empty((0, 2)))
     assert len(result.lower_bounds) >= 1
     assert result.best.objective >= max(result.lower_bounds) - rounding(model)
 

@@ -17,9 +17,9 @@ from scipy.stats import multivariate_normal, norm
 from sparsegpc._core.bounds.slacks import SLACKS, SPHERICAL, STANDARD, TIGHT
 from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
-from sparsegpc._core.learning.fit import StartOptions, fit
+from sparsegpc._core.learning.fit import fit
 from sparsegpc._core.learning.progress import Progress
-from sparsegpc._core.learning.single_start import FitSettings
+from sparsegpc._core.learning.runs import FitSettings, StartOptions
 from sparsegpc._core.likelihoods.gaussian import (
     GaussianNoise,
     KnownNoise,

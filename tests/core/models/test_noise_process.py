@@ -27,6 +27,7 @@ from sparsegpc._core.models.noise_process import HeteroscedasticModel
 from sparsegpc._core.models.noise_sites import NoiseState, expected_precision, solve_noise
 from sparsegpc._core.rows.blocks import RowBlocks
 from sparsegpc._core.rows.merged_rows import merge_rows
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import InducingPoints, PivotedSelector
 from tests.core.helpers import central_difference, read_only, slack_value
 
@@ -661,7 +662,7 @@ def test_a_known_noise_function_is_recovered():
     model = make_model(SimpleNamespace(X=X, y=y, weight=np.ones(500)), n_noise_points=12)
     theta = np.log([1.0, 0.8, 2.0, 1.2])
     precision = model.precision(theta, model.initial_state())
-    points = PivotedSelector("argmax", 20)(model.kernel, theta[:2], model.candidates, precision)
+    points = PivotedSelector(argmax, 20)(model.kernel, theta[:2], model.candidates, precision)
     points = points._replace(Z_noise=noise_points(model, theta))
     evaluation = evaluate(model, theta, points, tol=1e-4)
     mean, variance = evaluation.noise.moments(X)

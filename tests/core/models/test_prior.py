@@ -8,6 +8,7 @@ from scipy.stats import invgamma, norm
 
 from sparsegpc._core.learning.inducing_points import select_points
 from sparsegpc._core.models.prior import MeanOfOthersPrior, NormalPrior, ProductPrior, TyingPrior
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import PivotedSelector
 from tests.core.learning.fit_cases import START, make_model
 
@@ -16,7 +17,7 @@ PRIOR = NormalPrior.of_all(np.array([0.3, -1.2]), 1.7)
 
 def evaluate(model, theta):
     states = model.initial_state()
-    points = select_points(model, PivotedSelector("argmax", 8), START, states)
+    points = select_points(model, PivotedSelector(argmax, 8), START, states)
     return model.evaluate(theta, points, states, tol=1e-10, max_iter=500)
 
 
@@ -59,6 +60,12 @@ def test_a_subset_keeps_the_prior_of_all_rows():
 
 # Each prior by itself
 
+
+def alone(factor):
+    """Return the prior of theta that is a single factor."""
+    return ProductPrior((factor,))
+
+
 TYING = TyingPrior(np.array([0, 2, 3]), np.array([0.5, -1.0, 2.0]))
 NORMAL = NormalPrior.of_all(np.array([0.3, -1.2, 0.0, 1.0]), 1.7)
 SOME = NormalPrior(np.array([3, 1]), np.array([0.3, -1.2]), 0.6)
@@ -66,10 +73,12 @@ PAIR = ProductPrior((TyingPrior(np.array([0, 1]), np.array([0.3, 0.0])),))
 MEAN = MeanOfOthersPrior(np.array([2, 0, 3]), -0.1)
 MEANS = MeanOfOthersPrior(np.array([2, 1, 0, 3]), -0.1, 2)
 PRODUCTS = [ProductPrior((NORMAL, TYING)), ProductPrior(), PAIR.joined(PAIR, 2)]
-PRIORS = [NORMAL, SOME, TYING, MEAN, MEANS, *PRODUCTS]
+FACTORS = {"normal": NORMAL, "some": SOME, "tying": TYING, "mean": MEAN, "means": MEANS}
+PRIORS = [*map(alone, FACTORS.values()), *PRODUCTS]
+NAMES = [*FACTORS, "product", "none", "joined"]
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+@pytest.mark.parametrize("prior", PRIORS, ids=NAMES)
 def test_gradient_by_finite_differences(prior, rng):
     for theta in rng.randn(20, 4):
         differences = [
@@ -79,7 +88,7 @@ def test_gradient_by_finite_differences(prior, rng):
         assert_allclose(prior.gradient(theta), differences, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+@pytest.mark.parametrize("prior", PRIORS, ids=NAMES)
 def test_the_curvature_gives_a_quadratic_lower_bound(prior, rng):
     for theta in rng.randn(20, 4):
         curvature = prior.curvature(theta)
@@ -108,7 +117,7 @@ def test_the_tying_prior_is_a_normal_one_with_its_variance_integrated_out():
 
     theta, other = np.array([0.4, 9.0, -0.8, 2.1]), np.array([1.0, 9.0, -0.3, 1.9])
     ratio = density(theta) / density(other)
-    expected = np.exp(TYING.log_density(theta) - TYING.log_density(other))
+    expected = np.exp(alone(TYING).log_density(theta) - alone(TYING).log_density(other))
     assert ratio == pytest.approx(expected, rel=1e-8)
 
 
@@ -121,7 +130,7 @@ def test_the_tying_prior_is_as_wide_at_its_maximum_for_any_number_of_entries(n, 
 
 def test_the_tying_prior_says_nothing_of_the_common_mean():
     theta = np.array([0.4, 9.0, -0.8, 2.1])
-    assert TYING.log_density(theta + 5.0) == pytest.approx(TYING.log_density(theta))
+    assert alone(TYING).log_density(theta + 5.0) == pytest.approx(alone(TYING).log_density(theta))
 
 
 def test_joined_priors_are_independent_of_each_other(rng):
@@ -137,14 +146,14 @@ def test_the_prior_of_some_entries_is_normal_in_these():
     theta = np.array([9.0, 0.7, 9.0, -0.4])
     at, centre = theta[[3, 1]], SOME.mean
     expected = norm.logpdf(at, centre, 0.6).sum() - norm.logpdf(centre, centre, 0.6).sum()
-    assert SOME.log_density(theta) == pytest.approx(expected)
+    assert alone(SOME).log_density(theta) == pytest.approx(expected)
 
 
 def test_the_prior_about_the_mean_of_others_is_normal():
     at_mean, other = np.array([1.0, 9.0, 1.9, 3.0]), np.array([1.0, 9.0, 2.6, 3.0])
-    assert_allclose(MEAN.gradient(at_mean), 0.0, atol=1e-12)
+    assert_allclose(alone(MEAN).gradient(at_mean), 0.0, atol=1e-12)
     expected = norm.logpdf(0.7, 0.0, 0.3) - norm.logpdf(0.0, 0.0, 0.3)
-    assert MEAN.log_density(other) == pytest.approx(expected)
+    assert alone(MEAN).log_density(other) == pytest.approx(expected)
 
 
 def test_the_factors_after_some_entries_leave_out_those_of_earlier_ones():

@@ -15,10 +15,9 @@ from scipy.stats import chi2
 from sparsegpc._core.rows.blocks import RowBlocks, row_blocks
 from sparsegpc._core.selection import factor as factors
 from sparsegpc._core.selection import pivots, rules
-from tests.core.helpers import inputs_of
+from tests.core.helpers import RULES, rule_of
 
 seeds = st.integers(0, 10_000)
-RULES = list(rules.RULES)
 
 
 def read_only(*arrays):
@@ -53,7 +52,8 @@ def random_covariance(seed, n, rank):
 
 
 def select(*args, rule, rng=None, order=None, **options):
-    return pivots.select(*args, rule=rule, inputs=inputs_of(rule, rng, order), **options)
+    rule = rule if callable(rule) else rule_of(rule, rng, order)
+    return pivots.select(*args, rule=rule, **options)
 
 
 def run(K, precision=None, n_points=None, rule="argmax", **options):
@@ -436,15 +436,15 @@ def assert_law(counts, law, n_repeats):
 def test_sample_keeps_its_law_while_old_proposals_are_turned_down(monkeypatch):
     """Of two dense clusters nearly all draws repeat what is chosen; blocks are small."""
     monkeypatch.setattr(factors.Factor, "block_size", 3)
-    monkeypatch.setitem(rules.RULES, "sample", partial(rules.sample, waste=1.5))
     x = np.array([0.0, 0.1, 0.2, 4.0, 4.2])
     K = rbf(x[:, None], 0.5)
     gain_weight = read_only(np.array([1.0, 2.0, 1.0, 0.5, 1.0]))
     law, n_repeats = sequential_law(K, gain_weight, 3), 1000
     counts = dict.fromkeys(law, 0)
     rng = np.random.RandomState(1)
+    rule = partial(rules.sample, rng=rng, waste=1.5)
     for _ in range(n_repeats):
-        counts[tuple(run(K, gain_weight, 3, "sample", rng=rng).indices.tolist())] += 1
+        counts[tuple(run(K, gain_weight, 3, rule).indices.tolist())] += 1
     assert_law(counts, law, n_repeats)
 
 
@@ -507,10 +507,8 @@ def test_blocks_of_any_size_have_the_greedy_pivots(seed, block):
     n_points = 12
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(factors.Factor, "block_size", block)
-        patch.setitem(
-            rules.RULES, "argmax", partial(rules.argmax, waste=rng.choice([0.0, 0.2, 2.0]))
-        )
-        selection = run(K, precision, n_points)
+        rule = partial(rules.argmax, waste=rng.choice([0.0, 0.2, 2.0]))
+        selection = run(K, precision, n_points, rule)
     for m, pivot in enumerate(selection.indices):
         gains = precision * dense_residual(K, selection.indices[:m])
         # Gains that agree to 1e-12 here may be told apart by the rounding of either algorithm.

@@ -7,13 +7,14 @@ from sparsegpc._core.kernels.algebra import FreeKernel, Scaled
 from sparsegpc._core.kernels.families import RBF, Constant
 from sparsegpc._core.rows.blocks import row_blocks
 from sparsegpc._core.selection import factor
+from sparsegpc._core.selection.rules import argmax
 from sparsegpc._core.selection.selectors import (
     CandidateRows,
     FixedSelector,
     InducingPoints,
     PivotedSelector,
 )
-from tests.core.helpers import read_only
+from tests.core.helpers import read_only, selector_of
 
 THETA = np.log([2.0, 0.5])
 KERNEL = FreeKernel(Scaled(Constant(), RBF()), THETA, np.ones(2, dtype=bool))
@@ -44,7 +45,7 @@ def dense_kernel(X):
 
 def test_points_are_the_rows_of_their_indices():
     rows = make_rows()
-    chosen = PivotedSelector("argmax", 5)(KERNEL, THETA, rows, np.linspace(0.1, 0.3, 40))
+    chosen = PivotedSelector(argmax, 5)(KERNEL, THETA, rows, np.linspace(0.1, 0.3, 40))
     np.testing.assert_array_equal(chosen.Z, rows.X[chosen.indices])
     assert chosen.Z.shape == (5, 1)
 
@@ -55,8 +56,8 @@ def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
     left = rows.X[:, 0] < 0.0
     precision = np.where(left, 1.0, 1e-6)
     K = dense_kernel(rows.X)
-    by_precision = PivotedSelector("argmax", 4)(KERNEL, THETA, rows, precision)
-    by_variance = PivotedSelector("argmax", 4, by_precision=False)(KERNEL, THETA, rows, precision)
+    by_precision = PivotedSelector(argmax, 4)(KERNEL, THETA, rows, precision)
+    by_variance = PivotedSelector(argmax, 4, by_precision=False)(KERNEL, THETA, rows, precision)
     assert by_precision.indices.tolist() == greedy(K, precision, 4)
     assert by_variance.indices.tolist() == greedy(K, np.ones(40), 4)
     assert np.all(left[by_precision.indices])
@@ -67,7 +68,7 @@ def test_by_precision_weighs_residuals_and_greedy_variance_does_not():
 def test_costs_are_those_of_the_precisions_under_either_rule(by_precision):
     rows = make_rows()
     precision = np.linspace(0.05, 0.25, 40)
-    choice = PivotedSelector("argmax", 4, by_precision=by_precision)
+    choice = PivotedSelector(argmax, 4, by_precision=by_precision)
     selection = choice.selection(KERNEL, THETA, rows, precision)
     np.testing.assert_allclose(selection.traces[0], 2.0 * precision.sum(), rtol=1e-12)
 
@@ -77,7 +78,7 @@ def test_tolerance_is_in_nats_per_unit_of_weight():
     sizes = {}
     for weight in (1.0, 100.0):
         rows = make_rows(total_weight=40.0 * weight)
-        choice = PivotedSelector("argmax", 40, 1e-3)
+        choice = PivotedSelector(argmax, 40, 1e-3)
         selection = choice.selection(KERNEL, THETA, rows, precision)
         cost = 0.5 * 0.2 * 2.0 / weight
         np.testing.assert_allclose(selection.costs[0], cost, rtol=1e-12)
@@ -88,7 +89,7 @@ def test_tolerance_is_in_nats_per_unit_of_weight():
 
 def test_chosen_points_follow_the_kernel():
     rows = make_rows()
-    choose = PivotedSelector("argmax", 6)
+    choose = PivotedSelector(argmax, 6)
     precision = np.linspace(0.1, 0.3, 40)
     short = choose(KERNEL, np.log([2.0, 0.1]), rows, precision)
     long = choose(KERNEL, np.log([2.0, 3.0]), rows, precision)
@@ -99,7 +100,7 @@ def test_sampled_points_follow_the_generator():
     rows, precision = make_rows(), np.full(40, 0.2)
 
     def draw(seed):
-        choose = PivotedSelector("sample", 6, inputs=(np.random.RandomState(seed),))
+        choose = selector_of("sample", 6, np.random.RandomState(seed))
         return choose(KERNEL, THETA, rows, precision).indices
 
     np.testing.assert_array_equal(draw(1), draw(1))
@@ -115,21 +116,16 @@ def test_threads_and_memory_of_the_rows_serve_the_selection(monkeypatch):
 
     monkeypatch.setattr(factor, "row_blocks", recorded)
     rows = make_rows(n_threads=3, memory=12345)
-    PivotedSelector("argmax", 5)(KERNEL, THETA, rows, np.ones(40))
+    PivotedSelector(argmax, 5)(KERNEL, THETA, rows, np.ones(40))
     assert seen
     assert all(options == {"n_threads": 3, "memory": 12345} for options in seen)
 
 
 def test_given_order_is_followed():
     order = np.array([30, 2, 17, 9])
-    choose = PivotedSelector("order", 3, inputs=(order,))
+    choose = selector_of("order", 3, order=order)
     chosen = choose(KERNEL, THETA, make_rows(), np.full(40, 0.2))
     np.testing.assert_array_equal(chosen.indices, order[:3])
-
-
-@pytest.mark.parametrize(("rule", "fixed"), [("argmax", False), ("sample", False), ("order", True)])
-def test_only_a_given_order_is_fixed(rule, fixed):
-    assert PivotedSelector(rule, 3).fixed is fixed
 
 
 def test_given_points_are_returned_whatever_the_rows():
@@ -142,7 +138,7 @@ def test_given_points_are_returned_whatever_the_rows():
 
 
 def test_a_limit_lowers_the_number_of_points_and_never_raises_it():
-    choose = PivotedSelector("argmax", 5)
+    choose = PivotedSelector(argmax, 5)
     assert choose.limited(3).n_points == 3
     assert choose.limited(8).n_points == 5
     assert choose.n_points == 5

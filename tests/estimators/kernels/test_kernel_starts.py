@@ -15,12 +15,12 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
 )
 
-from sparsegpc._core.models.similar_groups import SimilarGroup
+from sparsegpc._core.diagnostics.similar_groups import SimilarGroup
 from sparsegpc._estimators.kernels.hyperparameters import Entry
 from sparsegpc._estimators.kernels.initialization import (
     NEARLY_LINEAR,
-    function_starts,
     group_starts,
+    plain_starts,
     single_columns,
     start_values,
     steep_starts,
@@ -240,7 +240,7 @@ def test_one_start_is_nearly_linear_with_the_slopes_of_the_others(rng):
     X = rng.randn(40, 6) * 2.0
     adapted = adapt_kernel(ConstantKernel(2.0) * RBF(1.0), 6)
     spread = measure_spread(X, np.ones(40))
-    *others, linear = function_starts(adapted, spread, None)
+    *others, linear = plain_starts(adapted, spread)
     assert_array_equal(others, start_values(adapted, spread))
     longest = np.exp(others[1])
     assert_allclose(np.exp(linear) / longest, [NEARLY_LINEAR**2, NEARLY_LINEAR])
@@ -256,7 +256,7 @@ def test_one_start_is_nearly_linear_with_the_slopes_of_the_others(rng):
 
 def test_without_a_variance_there_is_no_nearly_linear_start(rng):
     adapted, spread = adapt_kernel(RBF(1.0), 2), measure_spread(rng.randn(20, 2), np.ones(20))
-    assert_array_equal(function_starts(adapted, spread, None), start_values(adapted, spread))
+    assert_array_equal(plain_starts(adapted, spread), start_values(adapted, spread))
 
 
 # Starts for a function of a few columns
@@ -303,7 +303,7 @@ def test_each_start_of_a_summand_leaves_the_others_hardly_any_variance(rng):
     indices = summand_indices(kernel)
     assert indices == [[0, 1], [2, 3, 4], [5]]
     model = SimpleNamespace(kernel=hyperparameters.kernel, some_rows=lambda: X)
-    usual = function_starts(hyperparameters, spread)
+    usual = plain_starts(hyperparameters, spread)
     starts = summand_starts(hyperparameters, usual, model, indices)
     own = [start[:2] for start in usual]
     firsts = [start for start in starts if start[0] > np.log(1e-5)]

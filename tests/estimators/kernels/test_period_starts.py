@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.kernels.initialization import function_starts
+from sparsegpc._estimators.kernels.period_starts import function_starts
 from sparsegpc._estimators.learning import problem_fit
 from sparsegpc.kernels import Columns
 
@@ -124,16 +124,14 @@ def test_kernels_within_different_limits_get_the_strongest_periods_within_them(r
 def starts_of(kernel, t, y):
     """Return the hyperparameters, the start values, and those with periods."""
     seen = []
-    original = problem_fit.PeriodStarts
 
-    class Recorded(original):
-        def __init__(self, hyperparameters, spread, model):
-            super().__init__(hyperparameters, spread, model)
-            values = function_starts(hyperparameters, spread, self)
-            seen.append((hyperparameters, values, self.starts))
+    def recorded(problem):
+        found = function_starts(problem)
+        seen.append((problem.hyperparameters, *found))
+        return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(problem_fit, "PeriodStarts", Recorded)
+        patch.setattr(problem_fit, "function_starts", recorded)
         SparseGPRegressor(kernel, max_iter=1).fit(t[:, None], y)
     return seen[0]
 

@@ -7,7 +7,18 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from sparsegpc import InducingPointSelector, SparseGPClassifier
+from sparsegpc._core.rows.merged_rows import merge_rows
+from sparsegpc._estimators.learning.point_selection import METHODS, make_selector
 from tests.estimators import regression, two_classes
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_only_uniform_choice_and_centres_are_the_same_at_all_hyperparameters(method):
+    rows = merge_rows(np.linspace(0.0, 1.0, 9)[:, None], np.ones(9))
+    selector = make_selector(method, 3, 0.0, rows, np.random.RandomState(0))
+    assert selector.n_points == 3
+    assert selector.fixed is (method in ("uniform", "kmeans"))
+
 
 # Classifiers
 

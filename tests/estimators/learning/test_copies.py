@@ -7,7 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsegpc import HomoscedasticNoise, SparseGPGeneralizedRegressor, SparseGPRegressor
-from sparsegpc._estimators.learning import vanishing_noise, whole_fit
+from sparsegpc._estimators import whole_fit
+from sparsegpc._estimators.choices import vanishing_noise
 
 LEFT_OUT = "30 rows, counted by their weights, repeat others"
 

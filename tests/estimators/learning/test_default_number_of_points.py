@@ -16,8 +16,10 @@ from sparsegpc import (
     SparseGPGeneralizedRegressor,
     SparseGPRegressor,
 )
-from sparsegpc._core.learning import default_points, diagnostics, more_points
-from sparsegpc._estimators.learning import after_search, point_selection
+from sparsegpc._core.diagnostics import verdicts
+from sparsegpc._core.learning import default_points, more_points
+from sparsegpc._estimators.improvements import after_search
+from sparsegpc._estimators.learning import point_selection
 from sparsegpc.displays import SparsityDisplay
 from tests.estimators.simple_kernel import SIMPLE
 
@@ -59,7 +61,7 @@ def test_a_smooth_function_keeps_its_points():
 def test_points_that_are_nearly_enough_are_doubled(share, monkeypatch):
     X, y = make_friedman1(600, 5, noise=0.5, random_state=0)
     few = SparseGPRegressor("rbf", n_inducing=200, **SIMPLE).fit(X, y)
-    assert 0.0 < few.cost_per_row_ < diagnostics.HIGH_COST_PER_ROW
+    assert 0.0 < few.cost_per_row_ < verdicts.HIGH_COST_PER_ROW
     monkeypatch.setattr(after_search, "SMALL_COST_PER_ROW", share * few.cost_per_row_)
     default = SparseGPRegressor("rbf", **SIMPLE).fit(X, y)
     if share > 1.0:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparsegpc._core.learning.single_start import FitResult
+from sparsegpc._core.learning.runs import FitResult
 from sparsegpc._core.selection.selectors import InducingPoints
 from sparsegpc._estimators.learning.enough_points import FIRST_SIZE, PointGrowth
 

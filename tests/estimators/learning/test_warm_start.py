@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from sparsegpc import SparseGPClassifier, SparseGPRegressor
-from sparsegpc._estimators.learning import whole_fit
+from sparsegpc._estimators import whole_fit
 from sparsegpc.kernels import MainEffects
 from tests.estimators import many_classes, regression, two_classes
 

@@ -16,7 +16,8 @@ from sparsegpc import (
     StochasticSparseGPRegressor,
 )
 from sparsegpc._core.learning import default_points, growing_subsets
-from sparsegpc._estimators.learning import after_search, missed_functions, point_selection
+from sparsegpc._estimators.improvements import after_search, missed_functions
+from sparsegpc._estimators.learning import point_selection
 from tests.estimators.simple_kernel import SIMPLE
 
 
@@ -130,9 +131,9 @@ def test_a_faster_function_is_looked_for_once_in_what_is_kept(options, rng, monk
     y = X.prod(axis=1) + 0.1 * rng.randn(120)
     seen, missed_group = [], missed_functions.missed_group
 
-    def counted(model, result, *args, **more):
-        seen.append(result.best.theta)
-        return missed_group(model, result, *args, **more)
+    def counted(model, best, *args, **more):
+        seen.append(best.theta)
+        return missed_group(model, best, *args, **more)
 
     monkeypatch.setattr(missed_functions, "missed_group", counted)
     fitted = SparseGPRegressor(n_inducing=40, **options).fit(X, y)

@@ -1,0 +1,1 @@
+"""What a fit lacks, as the deviations of the data from it show."""

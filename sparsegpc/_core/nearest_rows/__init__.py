@@ -1,0 +1,1 @@
+"""Predictions that also use the nearest training rows."""

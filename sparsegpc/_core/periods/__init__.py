@@ -1,0 +1,1 @@
+"""Periods with which targets repeat, from which searches over periodic kernels begin."""

@@ -1,0 +1,1 @@
+"""Choices of the kernel, the noise and the likelihood by the bound."""

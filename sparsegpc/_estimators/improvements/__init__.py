@@ -1,0 +1,1 @@
+"""Steps after the search: missed functions, hidden effects, rougher kernels, other points."""
