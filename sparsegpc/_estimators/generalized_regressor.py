@@ -166,6 +166,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         refuse_no_event(rows.y["event"])
         if reset:
             self._likelihood = likelihood
+            self._has_exposures = exposure is not None
         return rows
 
     def _limit_meaning(self, entry, side, best):
