@@ -109,8 +109,10 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
             scale matters: :ref:`user guide <weights>`. If copies alone make the noise of positive
             targets vanish, no row counts more than once: :ref:`FAQ <faq-copies>`.
         exposure : float, array-like of shape (n_samples,) or None, default=None
-            For likelihoods of counts: the time, area or population to which each count refers. The
-            mean of y is proportional to it; pass the exponential of an offset. None means 1.
+            For likelihoods of counts: the time, area or population to which each count refers. For
+            "gamma": the number of claims, items or other units of which y is the total, not the
+            mean. The mean of y is proportional to it; pass the exponential of an offset. None means
+            1.
         event : array-like of shape (n_samples,) or None, default=None
             For likelihoods of durations: 1 or True if the target was observed, 0 or False if it is
             only a lower limit (a right-censored row), and with "log-normal" -1 if it is only an

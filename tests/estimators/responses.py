@@ -23,6 +23,10 @@ class Response(NamedTuple):
 
     @property
     def is_discrete(self):
+        return self.likelihood in ("poisson", "negative-binomial")
+
+    @property
+    def takes_exposure(self):
         return self.row_argument == "exposure"
 
     def distribution(self, f, exposure=1.0, parameter=None):
@@ -31,7 +35,7 @@ class Response(NamedTuple):
         return {
             "poisson": lambda: stats.poisson(exposure * rate),
             "negative-binomial": lambda: stats.nbinom(k, k / (k + exposure * rate)),
-            "gamma": lambda: stats.gamma(k, scale=rate / k),
+            "gamma": lambda: stats.gamma(exposure * k, scale=rate / k),
             "weibull": lambda: stats.weibull_min(k, scale=rate),
             "log-normal": lambda: stats.lognorm(k, scale=rate),
         }[self.likelihood]()
@@ -45,7 +49,7 @@ class Response(NamedTuple):
 RESPONSES = [
     Response("poisson", None, None, "exposure"),
     Response("negative-binomial", "size", 3.0, "exposure"),
-    Response("gamma", "shape", 4.0),
+    Response("gamma", "shape", 4.0, "exposure"),
     Response("weibull", "shape", 2.0, "event"),
     Response("log-normal", "shape", 0.5, "event"),
 ]
@@ -70,7 +74,7 @@ def simulated(response, n=150, seed=0, censored=0.0):
     rng = np.random.RandomState(seed)
     X, row_arguments = rng.uniform(-3.0, 3.0, (n, 1)), {}
     exposure = 1.0
-    if response.is_discrete:
+    if response.takes_exposure:
         exposure = row_arguments["exposure"] = rng.uniform(0.3, 3.0, n)
     y = response.distribution(log_scale(X), exposure).rvs(random_state=rng).astype(float)
     if response.row_argument == "event" and censored:

@@ -131,6 +131,30 @@ def test_a_warning_tells_that_all_counts_are_zero():
         model.fit(X, y)
 
 
+def test_a_row_of_weight_zero_may_have_no_exposure():
+    X, y, row_arguments = simulated(BY_NAME["poisson"], n=40)
+    exposure, weight = row_arguments["exposure"].copy(), np.ones(40)
+    exposure[3] = weight[3] = 0.0
+    model = fixed_model(BY_NAME["poisson"]).fit(X, y, weight, exposure=exposure)
+    others = np.arange(40) != 3
+    without = clone(model).fit(X[others], y[others], exposure=exposure[others])
+    assert_allclose(model.lower_bound_, without.lower_bound_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mean_claims", [1.3, 3.0])
+def test_totals_of_claims_have_the_mean_and_the_shape_of_single_claims(mean_claims):
+    rng = np.random.RandomState(5)
+    X, n_claims = rng.uniform(0.0, 6.0, (800, 1)), 1 + rng.poisson(mean_claims - 1.0, 800)
+    shape, mean = 0.8, 1500.0 * np.exp(0.4 * np.sin(X[:, 0]))
+    total = mean / shape * rng.gamma(shape * n_claims)
+    model = model_of(BY_NAME["gamma"]).fit(X, total, exposure=n_claims)
+    assert_allclose(model.likelihood_.shape, shape, rtol=0.1)
+    assert_allclose(model.predict(X).mean(), mean.mean(), rtol=0.1)
+    claims = mean / shape * rng.gamma(shape, size=800)
+    lower, upper = model.predict_interval(X, 0.9)
+    assert_allclose(np.mean((lower <= claims) & (claims <= upper)), 0.9, atol=0.03)
+
+
 def test_rows_of_weight_zero_do_not_choose_the_likelihood():
     X, y = np.arange(6.0)[:, None], np.array([1.0, 0.0, 2.0, 1.0, 3.0, 1.5])
     model = SparseGPGeneralizedRegressor(optimizer=None).fit(X[:5], y[:5])
@@ -180,7 +204,7 @@ def test_twice_the_exposure_is_half_the_rate(response):
 def test_the_unit_of_positive_targets_does_not_matter(name, unit, options, rtol):
     response = BY_NAME[name]
     X, y, row_arguments = simulated(response, n=60, censored=0.3)
-    n_events = sum(row_arguments["event"]) if row_arguments else 60
+    n_events = sum(row_arguments.get("event", np.ones(60)))
     model = model_of(response, **options)
     one = clone(model).fit(X, y, **row_arguments)
     other = clone(model).fit(X, unit * y, **row_arguments)
@@ -461,6 +485,8 @@ Y = np.array([1.5, 2.0, 3.0])
         ("weibull", {"y": [1, 2, 0]}, r"would bias.*durations of zero the smallest unit that was"),
         ("auto", {"y": [0.5, -1, 2]}, r"y must hold positive numbers.*got -1 in row 1"),
         ("auto", {"y": [1, 0, 0.5], "exposure": 2.0}, r"exposure is for counts.*got 0\.5 in row 2"),
+        ("auto", {"exposure": 2.0}, "totals of positive amounts.*several claims, set.*='gamma'"),
+        ("auto", {"y": [0, 0.5, 2]}, "for rates give the counts as y, and the sizes.*as exposure"),
         ("gamma", {"y": [1, 2, 1e200]}, r"y must hold numbers from 1e-150 to 1e\+150, got 1e\+200"),
         ("gamma", {"y": [1, 2, np.nan]}, "y contains NaN"),
         ("gamma", {"y": [1, 2, np.inf]}, "y contains infinity"),
@@ -471,7 +497,7 @@ Y = np.array([1.5, 2.0, 3.0])
         ("gamma", {"y": np.ma.masked_equal([1, 2, 3], 2)}, "y must hold no masked values"),
         ("gamma", {"y": [[1, 2], [3, 4], [5, 6]]}, "y should be a 1d array"),
         ("gamma", {"y": [1, 2]}, "inconsistent numbers of samples"),
-        ("gamma", {"exposure": [1, 1, 1]}, r"exposure is not an arg.*Gamma\(\).*or choose one of"),
+        ("log-normal", {"exposure": 2}, r"exposure is not an arg.*LogNormal\(\).* and 'gamma'$"),
         ("poisson", {"y": [1, 2, 3], "event": [1, 1, 1]}, "event is not an argument.*'weibull' an"),
         ("auto", {"event": [1, 1, 0], "exposure": 2.0}, r"exposure is not an arg.*Weibull\(\)"),
         (

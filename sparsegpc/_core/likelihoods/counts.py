@@ -10,7 +10,6 @@ from scipy.special import (
     expit,
     gammainc,
     gammaincc,
-    gammaln,
     log_expit,
     xlogy,
 )
@@ -22,13 +21,12 @@ from sparsegpc._core.likelihoods.responses import (
     Peak,
     ResponseLikelihood,
     finite_exp,
+    log_power_over_factorial,
     tamed_exp,
 )
 
 # Above this rate counts vary by less than 1e-7 of it, and numpy draws none above 1e18.
 LARGEST_RATE = 1e15
-# From this count on Stirling's series of log y! has all digits.
-_LARGE_COUNT = 32.0
 # Normal prior of the logarithm of the size of the negative binomial distribution.
 PRIOR_MEAN, PRIOR_DEVIATION = 2.0, 3.0
 # Above this count a gamma distribution takes the place of the negative binomial one.
@@ -73,7 +71,7 @@ class Poisson(_Counts):
     Titsias 2025, section 3.3.
     """
 
-    def variance_coefficients(self):
+    def variance_coefficients(self, exposure):
         return 1.0, 0.0
 
     def _scaled(self, y, f):
@@ -103,15 +101,7 @@ class Poisson(_Counts):
         return Peak(np.log(rate / y["exposure"]), 1.0 / np.sqrt(rate))
 
     def saturated_log_density(self, y):
-        # At large counts y log y and log y! nearly cancel; what is left is Stirling's series.
-        count = np.maximum(y["y"], _LARGE_COUNT)
-        series = -1.0 / (12.0 * count) + 1.0 / (360.0 * count**3) - 1.0 / (1260.0 * count**5)
-        small = np.minimum(y["y"], _LARGE_COUNT)
-        return np.where(
-            y["y"] < _LARGE_COUNT,
-            xlogy(small, small) - small - gammaln(small + 1.0),
-            series - 0.5 * np.log(2.0 * np.pi * count),
-        )
+        return log_power_over_factorial(y["y"])
 
 
 class NegativeBinomial(_Counts):
@@ -153,7 +143,7 @@ class NegativeBinomial(_Counts):
         """The size k, None before it is learned."""
         return None if self.log_size is None else float(np.exp(self.log_size))
 
-    def variance_coefficients(self):
+    def variance_coefficients(self, exposure):
         return 1.0, 1.0 / self.size
 
     def _expected(self, y, mean, variance):

@@ -17,12 +17,15 @@ from sparsegpc._core.likelihoods.responses import (
     Peak,
     ResponseLikelihood,
     finite_exp,
+    log_power_over_factorial,
     tamed_exp,
 )
 from sparsegpc._core.numerics.floats import LOG_2PI
 
 # What it means if a parameter is at its limit.
 MUCH_NOISE = "targets vary by many orders of magnitude among rows that X does not tell apart"
+# From this number on the asymptotic series of its digamma function has all digits.
+_LARGE = 1e3
 
 
 class _Positive(ResponseLikelihood):
@@ -32,7 +35,8 @@ class _Positive(ResponseLikelihood):
     remedy = (
         "leaving out rows of zero would bias the result: give durations of zero the smallest unit "
         "that was recorded; for amounts, let a classifier tell whether there is one, and this "
-        "model how large it is"
+        "model how large it is; for rates give the counts as y, and the sizes to which they refer "
+        "as exposure"
     )
     at_limit = {"lower": MUCH_NOISE, "upper": FREE_OF_NOISE}
     _prior_mean, _prior_deviation = 1.0, 3.0
@@ -62,62 +66,79 @@ class _Positive(ResponseLikelihood):
 class Gamma(_Positive):
     r"""The gamma likelihood of positive numbers, whose shape a is learned.
 
-    The mean is :math:`\mu = e^f` and the variance :math:`\mu^2 / a`:
+    A target y is the total over e units, the exposure of the row, which are independent given f:
+    its shape is :math:`k = e a`, its mean :math:`\mu = e e^f` and its variance :math:`\mu^2 / k`:
 
-    .. math:: \log p(y|f) = a \log a - \log\Gamma(a) + (a - 1) \log y - a (f + y e^{-f}).
+    .. math:: \log p(y|f) = k \log k - \log\Gamma(k) - \log y + k \log(y / \mu) - k y / \mu.
 
     The parameter log a has a normal prior with mean 1 and deviation 3.
 
     Parameters
     ----------
     log_shape : float or None, default=None
-        Logarithm of the shape a; None before it is learned.
+        Logarithm of the shape a of a single unit; None before it is learned.
     """
 
+    row_argument = "exposure"
     has_survival = True
     to_little_noise = np.log(100.0)
 
-    def variance_coefficients(self):
-        return 0.0, 1.0 / self.shape
+    def variance_coefficients(self, exposure):
+        return 0.0, 1.0 / (self.shape * exposure)
 
     def params_names(self):
         return ["the shape of the gamma distribution"]
 
-    def _expect_at(self, y, weight, mean, variance):
-        log_ratio = np.log(y["y"]) - mean
-        ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
-        value = self._constant() - np.log(y["y"]) + self.shape * (log_ratio - ratio)
-        precision = weight * self.shape * by_ratio
-        return weight * value, precision - weight * self.shape, precision
+    def _shape_and_log_ratio(self, y, f):
+        """Return the shapes of totals, (n,), and the logarithms of their ratios to their means."""
+        return self.shape * y["exposure"], np.log(y["y"]) - np.log(y["exposure"]) - f
 
-    def _constant(self):
-        return self.shape * self.log_shape - gammaln(self.shape)
+    def _expect_at(self, y, weight, mean, variance):
+        shape, log_ratio = self._shape_and_log_ratio(y, mean)
+        ratio, by_ratio = tamed_exp(log_ratio + 0.5 * variance, LARGEST_LOG_RATIO)
+        value = self.saturated_log_density(y) + shape * (1.0 + log_ratio - ratio)
+        precision = weight * shape * by_ratio
+        return weight * value, precision - weight * shape, precision
 
     def params_gradient(self, y, weight, mean, variance):
-        log_ratio = np.log(y["y"]) - mean[0]
+        shape, log_ratio = self._shape_and_log_ratio(y, mean[0])
         ratio = tamed_exp(log_ratio + 0.5 * variance[0], LARGEST_LOG_RATIO)[0]
-        slope = self.log_shape + 1.0 - digamma(self.shape) + log_ratio - ratio
-        return np.array([self.shape * (weight @ slope)])
+        slope = _log_minus_digamma(shape) + (1.0 + log_ratio - ratio)
+        return np.array([weight @ (shape * slope)])
 
     def log_density(self, y, f):
-        log_ratio = np.log(y["y"]) - f
+        shape, log_ratio = self._shape_and_log_ratio(y, f)
         with np.errstate(over="ignore", divide="ignore"):
-            ratio = np.exp(log_ratio)
-            observed = self._constant() - np.log(y["y"]) + self.shape * (log_ratio - ratio)
+            lack = shape * (log_ratio - np.expm1(log_ratio))
+            observed = self.saturated_log_density(y) + lack
             if (y["event"] == 1.0).all():
                 return observed
-            survival = gammaincc(self.shape, self.shape * ratio)
+            survival = gammaincc(shape, shape * np.exp(log_ratio))
             return np.where(y["event"] == 0.0, np.log(survival), observed)
 
     def cdf(self, y, f):
+        shape, log_ratio = self._shape_and_log_ratio(y, f)
         with np.errstate(over="ignore"):
-            return gammainc(self.shape, self.shape * np.exp(np.log(y["y"]) - f))
+            return gammainc(shape, shape * np.exp(log_ratio))
 
     def sample(self, f, exposure, rng):
-        return _scaled(f, rng.gamma(self.shape, size=f.shape) / self.shape)
+        return _scaled(f, rng.gamma(self.shape * exposure, size=f.shape) / self.shape)
 
     def peak(self, y):
-        return Peak(np.log(y["y"]), np.full(len(y), 1.0 / np.sqrt(self.shape)))
+        shape, place = self._shape_and_log_ratio(y, 0.0)
+        return Peak(place, 1.0 / np.sqrt(shape))
+
+    def saturated_log_density(self, y):
+        # Where y is its mean: k^k e^-k / (Gamma(k) y), which is k k^k e^-k / (k! y).
+        shape = self.shape * y["exposure"]
+        return log_power_over_factorial(shape) + np.log(shape) - np.log(y["y"])
+
+
+def _log_minus_digamma(x):
+    """Return log x - digamma(x), to all digits."""
+    inverse = 1.0 / np.maximum(x, _LARGE)
+    series = inverse * (0.5 + inverse * (1.0 / 12.0 - inverse**2 / 120.0))
+    return np.where(x < _LARGE, np.log(x) - digamma(x), series)
 
 
 class Weibull(_Positive):
@@ -143,7 +164,7 @@ class Weibull(_Positive):
     def log_mean_factor(self):
         return gammaln(1.0 + 1.0 / self.shape)
 
-    def variance_coefficients(self):
+    def variance_coefficients(self, exposure):
         return 0.0, np.expm1(gammaln(1.0 + 2.0 / self.shape) - 2.0 * self.log_mean_factor())
 
     def params_names(self):
@@ -214,7 +235,7 @@ class LogNormal(_Positive):
     def log_mean_factor(self):
         return 0.5 * self.shape**2
 
-    def variance_coefficients(self):
+    def variance_coefficients(self, exposure):
         return 0.0, np.expm1(self.shape**2)
 
     def params_names(self):

@@ -214,7 +214,7 @@ def _all_numbers(n, is_discrete):
 
 def _log_normal_guess(likelihood, target, mean, variance, exposure):
     """Return guesses of the logarithms of quantiles, (n,), and of their slopes in the probit."""
-    linear, quadratic = likelihood.variance_coefficients()
+    linear, quadratic = likelihood.variance_coefficients(exposure)
     centre = likelihood.log_mean_factor() + mean + np.log(exposure)
     relative_variance = linear * np.exp(np.clip(-centre, -LARGEST_LOG, LARGEST_LOG)) + quadratic
     variance_of_log = np.log1p(relative_variance)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import gammaln, xlogy
 
 from sparsegpc._core.likelihoods.base import Likelihood
 from sparsegpc._core.likelihoods.constants import LARGEST_CONSTANT, best_constant_between
@@ -21,6 +22,8 @@ LARGEST_LOG_RATIO = 30.0
 FREE_OF_NOISE = "the targets look free of noise"
 # Logarithm of the largest number that is drawn or returned as a quantile.
 LARGEST_LOG = 700.0
+# From this number on Stirling's series of its factorial has all digits.
+_LARGE = 32.0
 
 
 class Peak(NamedTuple):
@@ -52,8 +55,9 @@ class ResponseLikelihood(Likelihood):
 
     .. math:: E[y | f] = c e \exp(f), \quad \mathrm{Var}[y | f] = a E[y | f] + b E[y | f]^2,
 
-    where e is the exposure of the row, 1 unless the user gives it. A subclass defines `expect`, the
-    methods without a default below and, if it has parameters, those of `Likelihood` for parameters.
+    where e is the exposure of the row, 1 unless the user gives it; b may depend on it. A subclass
+    defines `expect`, the methods without a default below and, if it has parameters, those of
+    `Likelihood` for parameters.
 
     Attributes
     ----------
@@ -107,8 +111,11 @@ class ResponseLikelihood(Likelihood):
         """Return log c, the logarithm of E[y] at f = 0 and exposure 1."""
         return 0.0
 
-    def variance_coefficients(self):
-        """Return (a, b), where Var[y | f] is a E[y | f] + b E[y | f]^2."""
+    def variance_coefficients(self, exposure):
+        """Return (a, b), where Var[y | f] is a E[y | f] + b E[y | f]^2 at exposures (n,).
+
+        They are numbers, or arrays of shape (n,).
+        """
         raise self._lacks("variance_coefficients")
 
     def mean_and_variance(self, mean, variance, exposure=1.0):
@@ -116,7 +123,7 @@ class ResponseLikelihood(Likelihood):
 
         They are infinite where they overflow.
         """
-        linear, quadratic = self.variance_coefficients()
+        linear, quadratic = self.variance_coefficients(exposure)
         log_mean = self.log_mean_factor() + mean + np.log(exposure) + 0.5 * variance
         # Logarithms, since an infinite factor must not meet one of zero.
         with np.errstate(over="ignore", divide="ignore"):
@@ -198,6 +205,18 @@ class ResponseLikelihood(Likelihood):
 def finite_exp(x):
     """Return exp(x), or exp(`LARGEST_LOG`) if that is smaller: its product with zero is zero."""
     return np.exp(np.minimum(x, LARGEST_LOG))
+
+
+def log_power_over_factorial(x):
+    """Return log(x^x e^-x / x!), where x! is Gamma(x + 1), of numbers x >= 0, to all digits."""
+    # At large x the two logarithms nearly cancel; what is left is Stirling's series.
+    large, small = np.maximum(x, _LARGE), np.minimum(x, _LARGE)
+    series = -1.0 / (12.0 * large) + 1.0 / (360.0 * large**3) - 1.0 / (1260.0 * large**5)
+    return np.where(
+        x < _LARGE,
+        xlogy(small, small) - small - gammaln(small + 1.0),
+        series - 0.5 * np.log(2.0 * np.pi * large),
+    )
 
 
 def tamed_exp(x, limit):

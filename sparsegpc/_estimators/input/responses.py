@@ -18,7 +18,7 @@ from sparsegpc.likelihoods import resolve_response
 
 # The arguments that a likelihood may take for each row, and those that do.
 LIKELIHOODS_WITH = {
-    "exposure": "'poisson' and 'negative-binomial'",
+    "exposure": "'poisson', 'negative-binomial' and 'gamma'",
     "event": "'weibull' and 'log-normal'",
 }
 
@@ -59,22 +59,25 @@ def checked_observations(likelihood, y, exposure, event, is_present=True):
         f"y must hold numbers from {smallest:.0e} to {LARGEST_VALUE:.0e}",
         "choose another unit",
     )
-    exposure = checked_exposure(likelihood, exposure, len(y))
+    exposure = checked_exposure(likelihood, exposure, len(y), is_present)
     return observations(y, exposure, _checked_event(likelihood, event, len(y)))
 
 
-def checked_exposure(likelihood, exposure, n_samples):
-    """Validate exposures, and return them as floats of shape (n_samples,); None means ones."""
+def checked_exposure(likelihood, exposure, n_samples, is_present=True):
+    """Validate exposures, and return them as floats of shape (n_samples,); None means ones.
+
+    They need not be positive in rows that are not present, of weight zero.
+    """
     if exposure is None:
         return np.ones(n_samples)
     exposure = _checked_numbers(likelihood, "exposure", exposure, n_samples)
     smallest, largest = WEIGHT_RANGE
     _refuse(
-        (exposure < smallest) | (exposure > largest),
+        ((exposure < smallest) | (exposure > largest)) & is_present,
         exposure,
         f"exposure must be from {smallest:.0e} to {largest:.0e}",
-        "give the time or the size to which the count of each row refers, the exponential of an "
-        "offset; leave out rows of zero",
+        "give the time, the size or the number of claims to which each target refers, the "
+        "exponential of an offset; leave out rows of zero",
     )
     return exposure
 
@@ -87,7 +90,8 @@ def _refuse_exposure_of_others(likelihood, rows):
     raise ValueError(
         "exposure is for counts, but y holds numbers that are not whole, got "
         f"{rows.y[place]:.6g} in row {rows.places[place]}: give the counts themselves, not counts "
-        "divided by the exposure, or leave exposure out"
+        "divided by the exposure; for totals of positive amounts, such as of several claims, set "
+        "likelihood='gamma'; or leave exposure out"
     )
 
 

@@ -62,7 +62,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         ----------
         X : array-like of shape (n_samples, n_features)
         exposure : float, array-like of shape (n_samples,) or None, default=None
-            Exposure of each row, for likelihoods of counts. None means 1: the mean is then a rate.
+            Exposure of each row, for likelihoods of counts and "gamma". None means 1: the mean is
+            then a rate, or that of a single claim.
         return_std : bool, default=False
             Whether to return the standard deviation of y as well.
 

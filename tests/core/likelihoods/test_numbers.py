@@ -103,6 +103,15 @@ def with_exposure(name, build, log_pmf, draw, params=()):
     )
 
 
+def total_targets(y, weight, rows):
+    exposed = observations(y, exposure=exposure(rows.repeated(rows.X[:, 0])))
+    return positive.Gamma().targets(exposed, weight, rows)
+
+
+def total_shape(x, params):
+    return exposure(x) * np.exp(params[0])
+
+
 def excess_targets(y, weight, rows):
     known = deviation(rows.repeated(rows.X[:, 0]), POLYNOMIAL) ** 2
     return [excess_noise.excess_noise_targets(y, weight, known, rows)]
@@ -239,6 +248,16 @@ CASES = [
         lambda y, f, x, params: gamma.logpdf(y, np.exp(params[0]), scale=np.exp(f - params[0])),
         lambda rng, f, x, params: np.exp(f - params[0]) * rng.gamma(np.exp(params[0]), size=len(f)),
         (0.3,),
+    ),
+    NumberCase(
+        "gamma totals",
+        positive.Gamma,
+        lambda y, f, x, params: gamma.logpdf(
+            y, total_shape(x, params), scale=np.exp(f - params[0])
+        ),
+        lambda rng, f, x, params: np.exp(f - params[0]) * rng.gamma(total_shape(x, params)),
+        (0.3,),
+        targets=total_targets,
     ),
     limited(
         "weibull",

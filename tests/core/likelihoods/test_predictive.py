@@ -85,6 +85,8 @@ CENSORED = [case for case in CASES if case.likelihood.row_argument == "event"]
 EACH = pytest.mark.parametrize("case", CASES, ids=names(CASES))
 EACH_OF_COUNTS = pytest.mark.parametrize("case", COUNTS, ids=names(COUNTS))
 EACH_OF_DURATIONS = pytest.mark.parametrize("case", CENSORED, ids=names(CENSORED))
+# What depends on targets and exposures.
+BOTH = [log_predictive_density, predictive_cdf]
 VARIANCES = pytest.mark.parametrize("variance", [1e-12, 1e-3, 0.09, 1.0, 100.0])
 
 
@@ -170,6 +172,59 @@ def test_exposures_multiply_the_rate(case, variance):
     for function in (log_predictive_density, predictive_cdf):
         found = function(case.likelihood, rows, mean, variance)
         assert_allclose(found, function(case.likelihood, *shifted), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("variance", [1e-12, 0.3, 9.0])
+def test_exposures_multiply_mean_and_shape_of_gamma_totals(variance):
+    """They change the distribution at f to that of another shape and mean, row by row."""
+    y, mean = np.geomspace(1e-3, 200.0, 8), np.linspace(-2.0, 5.0, 8)
+    exposure, variance = np.geomspace(0.1, 50.0, 8), np.full(8, variance)
+    rows = observations(y, exposure)
+    found = np.stack([f(Gamma(-0.5), rows, mean, variance) for f in BOTH], axis=1)
+    quantiles = predictive_quantiles(Gamma(-0.5), 0.3, mean, variance, exposure)
+    for i, e in enumerate(exposure):
+        alone, at = Gamma(-0.5 + np.log(e)), slice(i, i + 1)
+        moments = mean[at] + np.log(e), variance[at]
+        own = [f(alone, observations(y[at]), *moments)[0] for f in BOTH]
+        assert_allclose(found[i], own, rtol=1e-9, atol=1e-12)
+        own = predictive_quantiles(alone, 0.3, *moments, np.ones(1))
+        assert_allclose(quantiles[at], own, rtol=1e-8)
+
+
+def test_single_gamma_targets_say_more_than_their_total_about_the_shape_only():
+    """By how they divide it, a symmetric Dirichlet distribution, whatever f is."""
+    rng, log_shape, n = np.random.RandomState(0), -0.3, 5
+    shape, y = np.exp(log_shape), rng.gamma(0.7, size=n)
+    total = y.sum()
+    log_division = stats.dirichlet.logpdf(y / total, np.full(n, shape))
+    log_division -= (n - 1) * np.log(total)
+    single, whole = observations(y), observations(np.array([total]), exposure=float(n))
+    for f in (-3.0, 0.0, 2.0):
+        apart = stats.gamma.logpdf(y, shape, scale=np.exp(f) / shape).sum()
+        found = Gamma(log_shape).log_density(whole, np.array([f]))
+        assert_allclose(found + log_division, apart, rtol=1e-10)
+        expectations = [
+            Gamma(log_shape)._expect_at(rows, np.ones(len(rows)), np.array([f]), np.array([0.4]))
+            for rows in (single, whole)
+        ]
+        values, *slopes = zip(*expectations, strict=True)
+        assert_allclose(values[0].sum(), values[1].sum() + log_division, rtol=1e-10)
+        for of_singles, of_total in slopes:
+            assert_allclose(of_singles.sum(), of_total.sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("exposure", [1e3, 1e7, 1e12])
+def test_large_totals_of_gamma_targets_keep_their_digits(exposure):
+    """They are Gaussian, and log x - digamma(x) is 1 / 2x."""
+    y = exposure * (1.0 + np.array([-1.0, 0.0, 2.0]) / np.sqrt(exposure))
+    rows = observations(y, exposure)
+    found = Gamma(0.0).log_density(rows, np.zeros(3))
+    atol = 5.0 / np.sqrt(exposure) + 1e-9
+    assert_allclose(found, stats.norm.logpdf(y, exposure, np.sqrt(exposure)), atol=atol)
+    (slope,) = Gamma(0.0).params_gradient(
+        observations(np.array([exposure]), exposure), np.ones(1), np.zeros((1, 1)), np.zeros((1, 1))
+    )
+    assert_allclose(slope, 0.5, rtol=1.0 / exposure)
 
 
 @pytest.mark.parametrize("variance", [1e-12, 1e-3, 1.0, 100.0])

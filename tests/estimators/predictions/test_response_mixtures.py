@@ -51,7 +51,7 @@ def averaged(name):
 
 
 def exposures(response, n=9):
-    return {"exposure": np.linspace(0.5, 4.0, n)} if response.is_discrete else {}
+    return {"exposure": np.linspace(0.5, 4.0, n)} if response.takes_exposure else {}
 
 
 def laws(response, model, X, exposure=1.0):

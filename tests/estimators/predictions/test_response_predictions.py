@@ -33,7 +33,7 @@ def fitted(response, **options):
 
 
 def exposures(response, n):
-    return {"exposure": np.linspace(0.5, 4.0, n)} if response.is_discrete else {}
+    return {"exposure": np.linspace(0.5, 4.0, n)} if response.takes_exposure else {}
 
 
 def averaged(response, model, X, what, **row_arguments):
@@ -299,8 +299,8 @@ def test_targets_of_two_columns_and_of_other_lengths_are_refused(method):
         getattr(model, method)(X, y[:5])
     with pytest.raises(ValueError, match="y must hold positive numbers"):
         getattr(model, method)(X, -y)
-    with pytest.raises(ValueError, match="exposure is not an argument of the likelihood Gamma"):
-        getattr(model, method)(X, y, exposure=2.0)
+    with pytest.raises(ValueError, match="event is not an argument of the likelihood Gamma"):
+        getattr(model, method)(X, y, event=np.ones(150))
 
 
 def test_predictions_take_a_common_exposure():
