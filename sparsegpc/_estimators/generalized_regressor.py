@@ -10,10 +10,10 @@ from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.messages.target_warnings import zero_count_warnings
+from sparsegpc._estimators.messages.target_warnings import total_warnings, zero_count_warnings
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc._estimators.whole_fit import learn_rows
-from sparsegpc.likelihoods import RESPONSES
+from sparsegpc.likelihoods import RESPONSES, LogNormal
 
 
 @with_parameters
@@ -135,7 +135,8 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         -----
         ConvergenceWarning, UserWarning
             As in :meth:`SparseGPClassifier.fit`. A UserWarning also if rows that repeat others hid
-            the noise and were counted once, and if all counts are zero.
+            the noise and were counted once, if all counts are zero, and if the predicted means of
+            log-normal targets add up to another total than these.
         """
         return self._fit_likelihood(None, X, y, sample_weight, exposure, event)
 
@@ -146,7 +147,14 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         if self.likelihood_.is_discrete and self.fit_prior_mean:
             # That all counts are zero explains what other warnings describe.
             return zero_count_warnings(rows.y, rows.weight) or found
-        return found
+        return found + self._total_warnings(rows)
+
+    def _total_warnings(self, rows):
+        # Without a search the deviation of the logarithms is not that of the model.
+        is_learned = isinstance(self.likelihood_, LogNormal) and self.optimizer is not None
+        if not (is_learned and (rows.y["event"] == 1.0).all()):
+            return []
+        return total_warnings(rows.y["y"], self.predict(rows.X), rows.weight)
 
     def _store_observation(self, evaluation, model):
         super()._store_observation(evaluation, model)

@@ -1,6 +1,7 @@
 """The regressor of counts, positive numbers and durations: what it learns, from what."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -73,6 +74,7 @@ def test_parameters_function_and_coverage(response):
 
 
 @pytest.mark.parametrize("response", WITH_EVENTS, ids=lambda response: response.likelihood)
+@pytest.mark.filterwarnings("ignore:the predicted means of the training rows:UserWarning")
 def test_censored_rows_say_that_durations_are_longer(response):
     X, y, row_arguments = simulated(response, n=500, censored=0.5)
     inside = np.linspace(-2.8, 2.8, 50)[:, None]
@@ -129,6 +131,21 @@ def test_a_warning_tells_that_all_counts_are_zero():
     y[0] = 1.0
     with pytest.warns(ConvergenceWarning, match="the learned function is constant"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_warning_tells_that_log_normal_means_miss_the_total(seed):
+    """Where a tenth of the amounts are large; not if the logarithms are Gaussian."""
+    rng = np.random.RandomState(seed)
+    X, large = rng.uniform(0.0, 6.0, (2000, 1)), rng.uniform(size=2000) < 0.1
+    mean = 1500.0 * np.exp(0.4 * np.sin(X[:, 0]))
+    y = mean * np.where(large, 4.0 * (1.0 + rng.pareto(1.8, 2000)), rng.gamma(10.0, 0.1, 2000))
+    model = model_of(BY_NAME["log-normal"], kernel="rbf")
+    with pytest.warns(UserWarning, match="the predicted means of the .*set likelihood='gamma'$"):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, mean * np.exp(rng.standard_normal(2000)))
 
 
 def test_a_row_of_weight_zero_may_have_no_exposure():

@@ -27,6 +27,9 @@ OUTLYING, NEGLIGIBLE = 4.0, 0.01
 # all and per row, and also those between the quantiles CENTRAL, without any outliers. A gap of GAP
 # deviations between logarithms beyond these quantiles tells that the targets above are outliers.
 SKEWED, SKEWED_PER_ROW, CENTRAL, GAP = 10.0, 0.02, (0.05, 0.95), 2.5
+# Predicted means and targets have other totals if these differ by more than this share, and by more
+# than so many standard errors.
+OTHER_TOTAL, STANDARD_ERRORS = 0.05, 3.0
 # Events look miscoded if at least so many observed targets are all equal.
 FEWEST_OBSERVED = 3
 # A warning names at most so many classes.
@@ -103,6 +106,24 @@ def zero_count_warnings(y, weight):
         "intervals are zero. An upper limit follows from the total exposure, which is "
         f"{total:.4g}: if the rate is the same at all rows, it is below {NO_EVENT / total:.2g} for "
         "each unit with 95 % confidence"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def total_warnings(y, mean, weight):
+    """Return a list with a `FitWarning` if predicted means (N,) add up to another total than y.
+
+    This is for log-normal targets y (N,), whose mean depends on the variance of their logarithms.
+    """
+    total, predicted = float(weight @ y), float(weight @ mean)
+    excess = y - mean
+    error = np.sqrt(weight @ (excess - np.average(excess, weights=weight)) ** 2)
+    if not abs(predicted - total) > max(OTHER_TOTAL * total, STANDARD_ERRORS * error):
+        return []
+    text = (
+        f"the predicted means of the training rows add up to {predicted:.4g}, but the targets to "
+        f"{total:.4g}: the log-normal distribution fits the logarithms of the targets, not their "
+        "mean. If means or totals matter, set likelihood='gamma'"
     )
     return [FitWarning(UserWarning, text)]
 
