@@ -166,4 +166,5 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         refuse_no_event(rows.y["event"])
         if reset:
             self._likelihood = likelihood
+            self._has_exposures = exposure is not None
         return rows

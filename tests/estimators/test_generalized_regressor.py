@@ -439,6 +439,17 @@ class LogDensity(type(make_scorer(mean_poisson_deviance))):
         return last.log_predictive_density(X, y, exposure=exposure).mean()
 
 
+def test_a_score_without_the_exposures_of_the_fit_warns_and_predictions_do_not():
+    X, y, row_arguments = simulated(BY_NAME["poisson"])
+    model = fixed_model(BY_NAME["poisson"]).fit(X, y, **row_arguments)
+    model.predict(X)
+    model.score(X, y, **row_arguments)
+    with pytest.warns(UserWarning, match=r"fitted with exposures.*set_score_request") as caught:
+        model.score(X, y)
+    assert len(caught) == 1
+    model.fit(X, y).score(X, y)
+
+
 def test_grid_search_by_a_deviance():
     X, y, _ = simulated(BY_NAME["poisson"])
     search = GridSearchCV(

@@ -169,6 +169,7 @@ class StochasticSparseGPGeneralizedRegressor(ResponsePredictions, SiteMinibatche
         refuse_overflow(rows.X, "X")
         if reset:
             self._chosen_likelihood = likelihood
+            self._has_exposures = exposure is not None
         return merge_with_targets(rows.X, rows.y, rows.weight)
 
     def _suffice(self, y):

@@ -25,6 +25,7 @@ from sparsegpc._estimators.input.validation import (
     checked_numbers,
     checked_thresholds,
 )
+from sparsegpc._estimators.messages.user_warnings import warn_user
 from sparsegpc._estimators.predictions.latent import LatentPredictions, component_moments
 from sparsegpc._estimators.predictions.mixtures import (
     NODES_IN_ALL,
@@ -49,6 +50,8 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
 
     # Before `fit` there is none.
     _likelihood = None
+    # Whether the fit got exposures.
+    _has_exposures = False
 
     @property
     def _bounded_values(self):
@@ -232,7 +235,18 @@ class ResponsePredictions(LatentPredictions, RegressorMixin):
         ------
         ValueError
             As `log_predictive_density`.
+
+        Warns
+        -----
+        UserWarning
+            If the model was fitted with exposures, and gets none.
         """
+        if exposure is None and self._has_exposures:
+            warn_user(
+                "the model was fitted with exposures, but score got none, so all of them count as "
+                "1: pass exposure; through scikit-learn's cross-validation enable metadata routing "
+                "and call set_score_request(exposure=True)"
+            )
         X = self._check_rows(X)
         y = checked_observations(self._likelihood, y, exposure, event)
         check_consistent_length(X, y)
