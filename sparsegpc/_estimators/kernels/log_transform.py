@@ -95,7 +95,9 @@ def spans_decades(smallest, largest):
     """Return whether columns with these ends, (D,) each, have one sign and span decades."""
     ends = np.sort(np.abs([smallest, largest]), axis=0)
     has_one_sign = np.sign(smallest) * np.sign(largest) > 0.0
-    return has_one_sign & (SHARE_OF_SMALLEST * ends[0] > 0.0) & (ends[1] / DECADES >= ends[0])
+    # No distance, in units of the scale that `_logarithm` takes, may exceed the largest.
+    is_finite = SHARE_OF_SMALLEST * ends[0] > ends[1] / LARGEST_DISTANCE
+    return has_one_sign & is_finite & (ends[1] / DECADES >= ends[0])
 
 
 def _logarithm(x, share):
