@@ -158,7 +158,7 @@ def test_the_first_level_has_a_line_for_each_choice_of_points(name, capsys):
     model, y = fit_of(name, verbose=1)
     model.fit(rows(), y)
     printed = capsys.readouterr().out.splitlines()
-    others = (" certificate ", " main effects: ", " matern32: ", " laplacian: ")
+    others = (" certificate ", " main effects: ", " matern32: ", " matern12: ", " laplacian: ")
     lines = [
         CHOICE.fullmatch(line) for line in printed if not any(other in line for other in others)
     ]
@@ -198,7 +198,7 @@ def test_the_second_level_has_a_line_for_each_evaluation_as_well(name, capsys):
     for group, column in ((6, "lower_bound"), (7, "seconds")):
         printed = [float(line[group]) for line in told]
         assert_allclose(printed, model.history_[column], atol=0.006)
-    kinds = (" evaluation ", " main effects: ", " matern32: ", " laplacian: ")
+    kinds = (" evaluation ", " main effects: ", " matern32: ", " matern12: ", " laplacian: ")
     others = [line for line in lines if not any(kind in line for kind in kinds)]
     assert len(others) == len([line for line in others if CHOICE.fullmatch(line)]) > 0
 
