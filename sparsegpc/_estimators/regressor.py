@@ -26,7 +26,6 @@ from sparsegpc._estimators.messages.target_warnings import (
 )
 from sparsegpc._estimators.model_of_rows import ModelOfRows
 from sparsegpc._estimators.noise.base import NoiseSettings
-from sparsegpc._estimators.noise.homoscedastic import HomoscedasticNoise
 from sparsegpc._estimators.noise.registry import (
     AUTO,
     DEFAULT,
@@ -310,10 +309,7 @@ class SparseGPRegressor(GaussianPredictions, HyperparameterDraws, BaseSparseGP):
                 f"noise_variance is needed with noise={self.noise!r}, got None: give the known "
                 "variance of the noise of each row, or set noise='homoscedastic'"
             )
-        replaced = isinstance(settings, HomoscedasticNoise) and (
-            settings.needs_known or settings.variance_bounds != "fixed"
-        )
-        if targets.noise_variance is not None and not replaced:
+        if targets.noise_variance is not None and not settings.takes_known:
             raise ValueError(
                 f"noise_variance must be None with noise={self.noise!r}: leave noise_variance out, "
                 "leave noise out, or set noise=ExcessNoise() for a variance that is added to it"

@@ -12,7 +12,6 @@ from sparsegpc._estimators.input.validation import column_name
 from sparsegpc._estimators.kernels.hyperparameters import OFFSET
 from sparsegpc._estimators.messages.user_warnings import FitWarning
 from sparsegpc._estimators.messages.weight_warnings import TOO_LIGHT, effective_rows
-from sparsegpc._estimators.noise.known import KnownPlan
 
 # Warn if one column varies this many times more than the others, with a common length scale.
 DOMINANT_SPREAD = 1e3
@@ -134,7 +133,7 @@ def _describe_too_few_points(problem, result):
             f"residuals of neighbouring rows are correlated ({correlation:.2f}), so a part of f "
             "that varies fast was taken for noise"
         )
-    elif cost > COSTLY_RESIDUAL and isinstance(problem.plan, KnownPlan):
+    elif cost > COSTLY_RESIDUAL and problem.plan is not None and problem.plan.is_known:
         # Noise that is learned would take it up, and leave correlated residuals.
         reason = f"the variance of f that they leave unexplained costs {cost:.2g} nats per row"
     else:

@@ -3,14 +3,13 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsegpc._core.likelihoods.excess_noise import PartlyKnownNoise
 from sparsegpc._core.likelihoods.gaussian import constant_bound
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._estimators.input.labels import declared_order, is_ordinal
 from sparsegpc._estimators.input.targets import deviations
 from sparsegpc._estimators.kernels.hyperparameters import SOME_ROWS
 from sparsegpc._estimators.messages.user_warnings import FitWarning
-from sparsegpc._estimators.noise.outliers import MOST_EQUAL, outlying_deviations, residuals
+from sparsegpc._estimators.noise.outliers import MOST_EQUAL, deviation_ratios, residuals
 from sparsegpc._estimators.noise.registry import AUTO, VARYING
 
 # If more than this fraction of the targets is equal, Student-t noise may take all others for
@@ -189,8 +188,8 @@ def outlier_warnings(fitted):
         return []
     model, (differences, rows) = fitted.problem.model, found
     weight, targets = model.weight[rows], np.stack([y["mean"][rows] for y in model.targets])
-    sizes, _ = outlying_deviations(differences, weight)
-    _, ratios = outlying_deviations(differences / _widths(fitted, rows), weight)
+    sizes = deviations(differences, weight, np.zeros(len(differences)))
+    ratios = deviation_ratios(differences / _widths(fitted, rows), weight)
     spreads = deviations(targets, weight, targets.mean(axis=1))
     warned = (ratios > OUTLYING) & (sizes > NEGLIGIBLE * spreads)
     if not warned.any():
@@ -211,9 +210,9 @@ def _widths(fitted, rows):
 
     It is the deviation of noise of which a part is known, as that differs from row to row.
     """
-    model, theta = fitted.problem.model, fitted.result.best.theta
-    if not isinstance(model.likelihood, PartlyKnownNoise):
+    if not fitted.problem.plan.adds_to_known:
         return 1.0
+    model, theta = fitted.problem.model, fitted.result.best.theta
     outputs = zip(model.likelihoods(theta), model.targets, strict=True)
     return np.sqrt([likelihood.noise_variance(y[rows]) for likelihood, y in outputs])
 

@@ -82,12 +82,12 @@ class NoiseSettings(BaseEstimator):
     """Base class of the settings, whose method ``_plan(data)`` makes the `NoisePlan`.
 
     If it ``has_outliers``, these must not determine the centre and the scale of the targets. If it
-    ``takes_limits``, some targets may be censored. If it ``needs_known``, it is added to variances
-    that `fit` gets; otherwise these replace it. Unless it ``sees_transforms``, a fit transforms
-    columns only where the user demands it.
+    ``takes_limits``, some targets may be censored. If it ``takes_known``, `fit` may get variances
+    of the noise: they replace it, or it is added to them if it ``needs_known``. Unless it
+    ``sees_transforms``, a fit transforms columns only where the user demands it.
     """
 
-    has_outliers = takes_limits = needs_known = False
+    has_outliers = takes_limits = takes_known = needs_known = False
     sees_transforms = True
 
 
@@ -97,10 +97,11 @@ class NoisePlan(ABC):
     If the noise ``varies`` with the row, learning starts from the optimum with homoscedastic noise,
     whose log variances, shape (n_outputs,), become ``log_noise``; from other starts it tends to
     explain variation of f as noise. ``hyperparameters`` are the `Hyperparameters` of a noise
-    process, else None, and ``names`` describes the terms of a polynomial.
+    process, else None, and ``names`` describes the terms of a polynomial. Nothing of the noise is
+    learned if it ``is_known``, and only a part of its variance if it ``adds_to_known``.
     """
 
-    varies = False
+    varies = is_known = adds_to_known = False
     hyperparameters = names = None
 
     def rows_of(self, targets, merged):

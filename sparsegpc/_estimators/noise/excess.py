@@ -38,7 +38,7 @@ class ExcessNoise(HomoscedasticNoise):
     True
     """
 
-    needs_known = True
+    needs_known = takes_known = True
 
     def __init__(self, variance=None, variance_bounds=None):
         super().__init__(variance, variance_bounds)
@@ -53,6 +53,7 @@ class ExcessPlan(PolynomialPlan):
 
     # What is known of the variance may suffice, which needs no warning.
     at_limit = {"lower": None}
+    adds_to_known = True
 
     def __init__(self, basis, names, *settings):
         super().__init__(basis, ["excess noise variance"], *settings)

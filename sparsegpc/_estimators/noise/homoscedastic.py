@@ -68,6 +68,11 @@ class HomoscedasticNoise(NoiseSettings):
         return np.full(len(data.variance), float(self.variance))
 
     @property
+    def takes_known(self):
+        """Whether variances that `fit` gets may replace this noise."""
+        return not self._is_fixed
+
+    @property
     def _is_fixed(self):
         return isinstance(self.variance_bounds, str)
 

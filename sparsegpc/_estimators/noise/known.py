@@ -12,6 +12,8 @@ from sparsegpc._estimators.noise.polynomial import constant_noise
 class KnownPlan(NoisePlan):
     """Noise that is known at each row, or fixed variances `constant` (n_outputs,) at all rows."""
 
+    is_known = True
+
     def __init__(self, constant=None):
         self.constant = constant
 

@@ -29,15 +29,14 @@ def residuals(fitted):
     return targets - posterior.moments(take_rows(model.X, rows, memory=np.inf))[0], rows
 
 
-def outlying_deviations(differences, weight):
-    """Return deviations of residuals (n_outputs, n), and their ratios to what most suggest.
+def deviation_ratios(differences, weight):
+    """Return the ratio of the deviation of residuals (n_outputs, n) to what most of them suggest.
 
-    Both have the shape (n_outputs,).
+    The result has the shape (n_outputs,).
     """
     middle = centres(differences, weight, robust=True)
     usual = deviations(differences, weight, middle, robust=True)
-    found = deviations(differences, weight, np.zeros(len(differences)))
-    return found, found / usual
+    return deviations(differences, weight, np.zeros(len(differences))) / usual
 
 
 def has_heavy_tails(fitted):
@@ -50,6 +49,6 @@ def has_heavy_tails(fitted):
     if found is None:
         return False
     differences, rows = found
-    _, ratios = outlying_deviations(differences, fitted.problem.model.weight[rows])
+    ratios = deviation_ratios(differences, fitted.problem.model.weight[rows])
     shares = fitted.problem.builder.equal_shares()
     return bool(np.any((ratios > HEAVY_TAILED) & (shares <= MOST_EQUAL)))
