@@ -7,9 +7,10 @@ but not without the copies, the model is the one without them. Copies that were 
 hide noise as well.
 
 A warm start keeps the choices of the last fit: those of the kernel, the columns, the noise and the
-likelihood, and the optimum to which they have led. Few rows may support no other ones. So once the
-rows have grown by enough since all choices were made, the rows are fitted afresh as well. Over
-many fits to ever more rows, this costs as much as a few fits without a warm start.
+likelihood, and the optimum to which they have led. So it leaves out the steps that look for others,
+which may take far longer than the search. Few rows may support no other choices. So once the rows
+have grown by enough since all choices were made, the rows are fitted afresh as well. Over many fits
+to ever more rows, this costs as much as a few fits without a warm start.
 """
 
 from numpy.linalg import LinAlgError
@@ -30,7 +31,7 @@ from sparsegpc._estimators.improvements.effect_trials import (
     with_separate_values,
 )
 from sparsegpc._estimators.improvements.rougher_kernel import with_rougher_kernel
-from sparsegpc._estimators.learning.warm_start import is_warm
+from sparsegpc._estimators.learning.warm_start import has_several_kernels, is_warm
 
 # The factor by which the rows must have grown before a warm start reconsiders choices, with up to
 # FEW_ROWS rows and with more. A few further rows of few may show much more of f.
@@ -128,14 +129,18 @@ def _learn_without_hidden_noise(builder, decide):
 
 def learn(decision):
     """Return the `FittedProblem` of a `Decision`, after all steps."""
-    fitted = decision.learn()
-    fitted = fitted.then(with_effects_tried_again)
-    fitted = fitted.then(with_faster_function)
+    fitted, estimator = decision.learn(), decision.problem.estimator
+    makes_choices = not is_warm(estimator)
+    if makes_choices:
+        fitted = fitted.then(with_effects_tried_again)
+        fitted = fitted.then(with_faster_function)
     fitted = fitted.then(with_more_points)
-    fitted = fitted.then(with_faster_effects)
-    fitted = fitted.then(with_separate_values)
-    fitted = fitted.then(with_fast_interactions)
-    fitted = fitted.then(with_rougher_kernel)
+    if makes_choices:
+        fitted = fitted.then(with_faster_effects)
+        fitted = fitted.then(with_separate_values)
+        fitted = fitted.then(with_fast_interactions)
+    if makes_choices or has_several_kernels(estimator):
+        fitted = fitted.then(with_rougher_kernel)
     fitted = fitted.then(with_moved_points)
     # A model has the posterior of all rows even if the callback stopped the fit.
     fitted = with_all_rows(fitted)

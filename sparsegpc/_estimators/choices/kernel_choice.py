@@ -158,8 +158,7 @@ def _may_have_missed_effects(fitted):
     """Return whether a fit without effects knows more than the decision against them did."""
     problem, choice = fitted.problem, KernelChoice.of(fitted.problem.estimator)
     is_open = choice.main_effects == "auto" and choice.may_have_effects(problem.spread)
-    is_learned = fitted.has_function and not is_warm(problem.estimator)
-    if problem.choice.main_effects or not (is_open and is_learned):
+    if problem.choice.main_effects or not (is_open and fitted.has_function):
         return False
     if len(problem.model.weight) > DECIDING_ROWS:
         # With as many points as needed, the number of points differs from that of the decision.

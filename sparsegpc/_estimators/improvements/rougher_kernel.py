@@ -40,9 +40,9 @@ def with_rougher_kernel(fitted):
     """Return the `FittedProblem` with a rougher kernel if that is better, else the given one.
 
     Kernels of increasing roughness are tried until none of the same roughness is nearly as good, if
-    the default kernel was learned by an estimator that may replace it. After a warm start with a
-    rough kernel, smoother ones follow. Kernels are not tried if points, of which rough ones need
-    more, have a cost.
+    the default kernel was learned by an estimator that may replace it. After a warm start, which
+    takes this step if the last fit averages over kernels, smoother ones follow. Kernels are not
+    tried if points, of which rough ones need more, have a cost.
     """
     first, estimator = fitted, fitted.problem.estimator
     is_open = estimator.kernel is None and estimator._may_be_rough and estimator.point_cost == 0.0

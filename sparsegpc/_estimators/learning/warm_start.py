@@ -16,6 +16,11 @@ def is_warm(estimator):
     return estimator.warm_start and hasattr(estimator, "_theta")
 
 
+def has_several_kernels(estimator):
+    """Return whether the last fit averages over kernels, all of which a fit has to learn again."""
+    return getattr(estimator, "kernel_weights_", None) is not None
+
+
 def last_choice(estimator, choice):
     """Return a `KernelChoice` with the kernel, effects and transform of the last fit."""
     _check_same_columns(estimator)

@@ -448,3 +448,24 @@ def test_a_search_from_the_values_of_a_kernel_object_stays_near_them():
     model = SparseGPRegressor(1.0 * RBF(1.0), optimizer=None, warm_start=True).fit(X, y)
     model.set_params(optimizer="bfgs").fit(X, y)
     assert model.kernel_.k2.length_scale > 0.3
+
+
+@regression.quiet
+def test_steps_that_make_choices_wait_until_the_rows_have_grown(monkeypatch):
+    X, y = additive(300)
+    steps = [
+        "with_effects_tried_again",
+        "with_faster_function",
+        "with_faster_effects",
+        "with_separate_values",
+        "with_fast_interactions",
+        "with_rougher_kernel",
+    ]
+    taken = []
+    for name in steps:
+        monkeypatch.setattr(whole_fit, name, lambda fitted, name=name: taken.append(name) or fitted)
+    model = SparseGPRegressor(n_inducing=10, warm_start=True, max_iter=2)
+    for n_rows, expected in ((200, steps), (210, []), (300, steps)):
+        taken.clear()
+        model.fit(X[:n_rows], y[:n_rows])
+        assert taken == expected
