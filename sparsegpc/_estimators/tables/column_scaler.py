@@ -9,8 +9,12 @@ from sparsegpc._estimators.kernels.log_transform import spans_decades
 class ColumnScaler(StandardScaler):
     """A `StandardScaler` that keeps the origin of columns that span decades.
 
-    Their logarithms, which a fit may take, need it.
+    Their logarithms, which a fit may take, need it. If metadata is routed, it wants no weights;
+    otherwise `fit` of a pipeline would raise an error for weights that the model requests. skops
+    cannot save a request that is set for an instance.
     """
+
+    __metadata_request__fit = {"sample_weight": False}
 
     def fit(self, X, y=None, sample_weight=None):
         """Learn means and standard deviations; see `StandardScaler`."""

@@ -1,6 +1,5 @@
 """A pipeline for tables of mixed columns."""
 
-from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -156,7 +155,7 @@ def _table_to_numbers():
             ("floats", Numbers()),
             ("scores", "passthrough"),
             ("impute", imputer),
-            ("scale", _unweighted_scaler()),
+            ("scale", ColumnScaler()),
         ]
     )
     categories = Pipeline([("levels", Levels()), ("encode", Indicators())])
@@ -164,15 +163,6 @@ def _table_to_numbers():
         [("numbers", numbers, number_columns), ("categories", categories, category_columns)],
         sparse_threshold=0.0,
     )
-
-
-def _unweighted_scaler():
-    """Return a `ColumnScaler` that says that it wants no weights, if metadata is routed.
-
-    Otherwise `fit` of the pipeline would raise an error for weights that the model requests.
-    """
-    with config_context(enable_metadata_routing=True):
-        return ColumnScaler().set_fit_request(sample_weight=False)
 
 
 def _candidates(model):

@@ -368,6 +368,17 @@ def test_weights_are_routed_to_the_model_only(rng, search):
         assert np.isfinite(cross_val_score(routed, X, y, **params)).all()
 
 
+def test_skops_saves_it(rng):
+    skops_io = pytest.importorskip("skops.io")
+    X = np.empty((60, 2), dtype=object)
+    X[:, 0], X[:, 1] = rng.normal(size=60), rng.choice(["red", "blue"], 60)
+    model = tabular_pipeline(SparseGPRegressor(RBF(), **QUICK), search=False)
+    model.fit(X, X[:, 0].astype(float))
+    data = skops_io.dumps(model)
+    other = skops_io.loads(data, trusted=skops_io.get_untrusted_types(data=data))
+    assert_array_equal(other.predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize("search", [False, True])
 def test_columns_of_the_same_name_are_named(search):
     pandas = pytest.importorskip("pandas")
