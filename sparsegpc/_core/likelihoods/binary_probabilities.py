@@ -42,12 +42,16 @@ def log_expected_sigmoid(mean, variance):
     )
     result = np.empty(mean.shape)
     narrow = variance <= NARROW_VARIANCE
-    result[narrow] = _log_expected_narrow(mean[narrow], np.sqrt(variance[narrow]))
-    wide = ~narrow & (mean <= 0.0)
-    result[wide] = _log_expected_wide(mean[wide], np.sqrt(variance[wide]))
     reflected = ~narrow & (mean > 0.0)
-    other = _log_expected_wide(-mean[reflected], np.sqrt(variance[reflected]))
-    result[reflected] = np.log1p(-np.exp(other))
+    rules = (
+        (narrow, _log_expected_narrow),
+        (reflected, _log_expected_reflected),
+        (~(narrow | reflected), _log_expected_wide),
+    )
+    for rows, rule in rules:
+        # A single row needs one rule, and each takes longer than the posterior of f.
+        if rows.any():
+            result[rows] = rule(mean[rows], np.sqrt(variance[rows]))
     return result
 
 
@@ -69,6 +73,11 @@ def _log_expected_wide(mean, deviation):
     )
     log_rest += -0.5 * (mean / deviation) ** 2 - np.log(deviation * np.sqrt(2.0 * np.pi))
     return log_closed + np.log1p(-np.exp(log_rest - log_closed))
+
+
+def _log_expected_reflected(mean, deviation):
+    """Return log E[sigmoid] for a positive mean, from that of sigmoid(-f)."""
+    return np.log1p(-np.exp(_log_expected_wide(-mean, deviation)))
 
 
 def _log_expected_exp(mean, deviation):

@@ -152,6 +152,9 @@ def solve_lower(L, A, *, transposed=False, overwrite=False):
     """
     if A.ndim == 1:
         return dtrsv(L, A, lower=1, trans=transposed)
+    if A.shape[1] == 1:
+        # The recursion copies the triangles on the diagonal, which takes longer than one column.
+        return dtrsv(L, A[:, 0], lower=1, trans=transposed)[:, None]
     if overwrite and A.flags.c_contiguous and A.dtype == np.float64:
         X = A
     else:

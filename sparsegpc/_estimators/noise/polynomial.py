@@ -255,11 +255,16 @@ class LearnedPolynomial(LogNormalNoise):
         return np.exp(self.coefficients[:, 0]) if self.coefficients.shape[1] == 1 else None
 
     def log_moments(self, X):
+        mean = self._log_mean(X)
+        return mean, np.zeros_like(mean)
+
+    def _log_mean(self, X):
+        if self.constant is not None:
+            return np.repeat(self.coefficients, len(X), axis=1)
         # Block by block, as the basis may have many more columns than X.
         width = max(self.basis.n_functions, X.shape[1])
         blocks = RowBlocks(len(X), width, **row_options())
-        mean = blocks.visit(lambda X: ((), (self.coefficients @ self.basis(X).T,)), Table(X))[1][0]
-        return mean, np.zeros_like(mean)
+        return blocks.visit(lambda X: ((), (self.coefficients @ self.basis(X).T,)), Table(X))[1][0]
 
     def log_samples(self, X, n_samples, rng):
         mean, _ = self.log_moments(X)

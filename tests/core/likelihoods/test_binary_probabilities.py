@@ -136,6 +136,13 @@ def test_reflection_gives_the_complement(mean, log_variance):
     assert np.exp(positive) + np.exp(negative) == pytest.approx(1.0, abs=1e-12)
 
 
+def test_each_value_does_not_depend_on_the_others():
+    mean, variance = (part.ravel() for part in np.meshgrid([-3.0, 0.0, 2.0], [0.1, 1.0, 9.0]))
+    together = log_expected_sigmoid(mean, variance)
+    alone = [log_expected_sigmoid(m, v) for m, v in zip(mean, variance, strict=True)]
+    assert_allclose(together, alone, rtol=1e-14)
+
+
 @pytest.mark.parametrize("mean", [0.0, -0.0])
 def test_centred_gaussian_gives_one_half(mean):
     variance = np.array([0.0, *VARIANCES, *SEAM, 1e6, 1e8])

@@ -191,7 +191,9 @@ def test_jitter_is_relative_to_the_mean_of_an_unequal_diagonal():
 @pytest.mark.parametrize("order_A", ["C", "F"])
 @pytest.mark.parametrize("order_L", ["C", "F"])
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize(("size", "n_columns"), [(1, 1), (5, 1), (5, 7), (20, 3), (60, 90)])
+@pytest.mark.parametrize(
+    ("size", "n_columns"), [(1, 1), (5, 1), (200, 1), (5, 7), (20, 3), (60, 90)]
+)
 def test_solve_lower_equals_dense_solve(
     rng, size, n_columns, transposed, order_L, order_A, overwrite
 ):
