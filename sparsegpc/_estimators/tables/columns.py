@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from sparsegpc._estimators.base_estimator import Estimator
 from sparsegpc._estimators.input.validation import NUMBER_KINDS, column_name
 from sparsegpc._estimators.messages.user_warnings import warn_user
+from sparsegpc._estimators.tables.value_ranges import columns_beyond, value_ranges
 
 # numpy's kinds of dtypes of strings.
 TEXT_KINDS = "SU"
@@ -207,6 +208,17 @@ def _warn_of_other_values(transformer, columns):
         )
 
 
+def _warn_of_values_beyond(transformer, columns):
+    """Warn of columns, by number, of which most values are beyond all that `fit` saw."""
+    if len(columns):
+        names = ", ".join(column_name(transformer, k) for k in columns[:3])
+        warn_user(
+            f"most of these rows have values beyond those of all rows of fit in {names}, where the "
+            "model knows little: if a column only numbers rows, drop it and fit again",
+            UserWarning,
+        )
+
+
 def _spelled_otherwise(column, known):
     """Return a new and a known level if levels of a column seem to be spelled otherwise, else None.
 
@@ -241,30 +253,38 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         The position of each level, as text, of the columns of ordered categories; None for others.
     has_missing_ : ndarray of bool of shape (n_features,)
         Which columns lack a value in a row of `fit`.
+    is_empty_ : ndarray of bool of shape (n_features,)
+        Which columns have no value in the rows of `fit`.
     single_ : ndarray of shape (n_features,)
         The value of each column that has one only in the rows of `fit`, nan for others.
+    ranges_ : ndarray of shape (2, n_features)
+        The smallest and the largest value of each column in the rows of `fit`, nan for columns with
+        few different values.
     """
 
     def fit(self, X, y=None):
-        """Learn orders, which columns have missing values, and which have a single value."""
+        """Learn orders, which columns have missing values or a single value, and ranges."""
         columns = [X[name] for name in X.columns] if hasattr(X, "columns") else []
         found = [_positions(column.dtype) for column in columns]
         self.positions_ = found or [None] * X.shape[1]
         values = self._floats(X, reset=True)
-        self.has_missing_ = np.isnan(values).any(axis=0)
+        is_missing = np.isnan(values)
+        self.has_missing_, self.is_empty_ = is_missing.any(axis=0), is_missing.all(axis=0)
         # A missing value differs from all, itself included.
         is_single = (values == values[:1]).all(axis=0)
         self.single_ = np.where(is_single, values[0], np.nan)
+        self.ranges_ = value_ranges(values)
         return self
 
     def transform(self, X):
-        """Return the floats; warn of text, and of columns that lack values in these rows only."""
+        """Return the floats; warn of text, and of columns unlike those of `fit`."""
         check_is_fitted(self)
         values = self._floats(X, reset=False)
         is_missing = np.isnan(values)
         is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9, atol=0.0)
-        is_other &= ~np.isnan(self.single_)
+        is_other &= ~np.isnan(self.single_) | self.is_empty_
         _warn_of_other_values(self, list(np.flatnonzero(is_other.any(axis=0))))
+        _warn_of_values_beyond(self, columns_beyond(values, self.ranges_))
         odd = self._no_numbers(X, is_missing)
         if odd:
             examples = ", ".join(

@@ -296,6 +296,41 @@ def test_levels_of_most_rows_that_are_spelled_otherwise_are_reported():
         Levels().fit(several).transform([["7"], ["8"]])
 
 
+def test_numbers_of_most_rows_beyond_all_of_fit_are_reported():
+    rng = np.random.RandomState(0)
+    X = np.column_stack([np.arange(100.0), np.repeat(np.arange(10.0), 10), rng.normal(size=100)])
+    X[50:, 2] = np.nan
+    fitted = Numbers().fit(X[:80])
+    beyond = "most of these rows have values beyond those of all rows of fit in column 0, where"
+    for first, last, is_reported in (
+        (80, 90, True),
+        # Too few rows, half of the rows, known numbers.
+        (80, 89, False),
+        (70, 90, False),
+        (0, 80, False),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            np.testing.assert_array_equal(fitted.transform(X[first:last]), X[first:last])
+        assert len(caught) == is_reported
+        assert all(beyond in str(warning.message) for warning in caught)
+    with pytest.warns(UserWarning, match=beyond):
+        fitted.transform(-1.0 - X[:11])
+    # Too few numbers in the rows of fit.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Numbers().fit(X[:19]).transform(X[30:50] * [1.0, 0.0, 1.0])
+
+
+def test_numbers_that_were_missing_in_all_rows_of_fit_are_reported():
+    fitted = Numbers().fit(np.column_stack([np.arange(5.0), np.full(5, np.nan)]))
+    with pytest.warns(UserWarning, match="all rows of fit had the same value in column 1, and"):
+        fitted.transform(np.array([[1.0, np.nan], [1.0, 2.0]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.transform(np.array([[1.0, np.nan]]))
+
+
 def test_numbers_are_checked():
     fitted = Numbers().fit(np.ones((2, 2)))
     with pytest.raises(ValueError, match="infinity"):
