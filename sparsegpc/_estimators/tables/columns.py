@@ -316,7 +316,15 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
             for k in self._ordered_columns():
                 X[:, k] = [self.positions_[k].get(_level(value)) for value in X[:, k]]
             X = np.vectorize(_as_float, otypes=[np.float64])(X)
-        return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+        values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
+        infinite = np.flatnonzero(np.isinf(values).any(axis=0))
+        if len(infinite):
+            names = ", ".join(column_name(self, k) for k in infinite[:3])
+            raise ValueError(
+                f"X must hold finite or missing numbers, got infinity in {names}: replace it by "
+                "nan if the number is not known, as after a division by zero, else by a limit"
+            )
+        return values
 
     def _ordered_columns(self):
         """Return the numbers of the columns of ordered categories."""
