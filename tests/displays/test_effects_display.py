@@ -262,6 +262,8 @@ def test_curves_for_the_values_of_another_column_are_averages_of_predictions(tab
     assert_allclose(places[1], [1.0, 2.0, 3.0, 4.0])
 
 
+# In some of the rows that are drawn most ages are beyond those of the fit.
+@pytest.mark.filterwarnings("ignore:most of these rows have values beyond those of all rows of fit")
 def test_of_a_column_of_many_numbers_there_is_a_curve_for_three_deciles(table):
     X, _ = table
     drawn = EffectsDisplay.from_estimator(tabular(table), X, features=["town", "age"], by="age")
