@@ -575,6 +575,7 @@ Y = np.array([1.5, 2.0, 3.0])
         ("poisson", {"y": Y}, r"counts: whole numbers from 0.*got 1\.5 in row 0.*'gamma'"),
         ("gamma", {"y": [1, 2, 0]}, r"positive numbers, for the likelihood Gamma\(\), got 0 in ro"),
         ("gamma", {"y": [1, 2, 0]}, r"leaving out rows of zero would bias.*a classifier"),
+        ("gamma", {"y": [1, 2, 0]}, "below a limit of detection give this limit as y and event -1"),
         ("weibull", {"y": [1, 2, 0]}, r"would bias.*durations of zero the smallest unit that was"),
         ("auto", {"y": [0.5, -1, 2]}, r"y must hold positive numbers.*got -1 in row 1"),
         ("auto", {"y": [1, 0, 0.5], "exposure": 2.0}, r"exposure is for counts.*got 0\.5 in row 2"),
