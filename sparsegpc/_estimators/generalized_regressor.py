@@ -10,10 +10,15 @@ from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.messages.target_warnings import total_warnings, zero_count_warnings
+from sparsegpc._estimators.messages.target_warnings import (
+    event_warnings,
+    overdispersion_warnings,
+    total_warnings,
+    zero_count_warnings,
+)
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc._estimators.whole_fit import learn_rows
-from sparsegpc.likelihoods import RESPONSES, LogNormal
+from sparsegpc.likelihoods import RESPONSES, LogNormal, Poisson
 
 
 @with_parameters
@@ -135,8 +140,9 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         -----
         ConvergenceWarning, UserWarning
             As in :meth:`SparseGPClassifier.fit`. A UserWarning also if rows that repeat others hid
-            the noise and were counted once, if all counts are zero, and if the predicted means of
-            log-normal targets add up to another total than these.
+            the noise and were counted once, if all counts are zero, if they vary too much for a
+            Poisson distribution, if events look miscoded, and if the predicted means of log-normal
+            targets add up to another total than these.
         """
         return self._fit_likelihood(None, X, y, sample_weight, exposure, event)
 
@@ -146,8 +152,10 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         found = self._store_whole_fit(fitted)
         if self.likelihood_.is_discrete and self.fit_prior_mean:
             # That all counts are zero explains what other warnings describe.
-            return zero_count_warnings(rows.y, rows.weight) or found
-        return found + self._total_warnings(rows)
+            found = zero_count_warnings(rows.y, rows.weight) or found
+        if isinstance(self.likelihood_, Poisson):
+            return found + overdispersion_warnings(rows.y, rows.weight, self.lower_bound_)
+        return found + event_warnings(rows.y["y"], rows.y["event"]) + self._total_warnings(rows)
 
     def _total_warnings(self, rows):
         # Without a search the deviation of the logarithms is not that of the model.

@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.stats import nbinom
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
@@ -90,6 +92,7 @@ def test_censored_rows_say_that_durations_are_longer(response):
     assert error["taken for events"] < -0.3
 
 
+@pytest.mark.filterwarnings("ignore:the counts vary more than a Poisson distribution")
 def test_the_size_tells_counts_of_poisson_from_others():
     X, y, row_arguments = simulated(BY_NAME["negative-binomial"], n=400)
     bounds = {
@@ -131,6 +134,67 @@ def test_a_warning_tells_that_all_counts_are_zero():
     y[0] = 1.0
     with pytest.warns(ConvergenceWarning, match="the learned function is constant"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("share_of_zeros", [0.0, 0.5])
+def test_a_warning_tells_that_counts_vary_too_much_for_poisson(share_of_zeros):
+    """By the gain of scipy's distribution of constant rate; not if nothing but chance varies."""
+    rng = np.random.RandomState(0)
+    X, hours = rng.uniform(size=(120, 1)), rng.choice([0.5, 2.0], 120)
+    rate = hours * np.exp(2.0 + np.sin(5.0 * X[:, 0]))
+    y = rng.poisson(rate * (rng.uniform(size=120) >= share_of_zeros))
+    model = SparseGPGeneralizedRegressor(likelihood="poisson", n_inducing=20, main_effects=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, exposure=hours)
+    found = [str(each.message) for each in caught if "Poisson distribution" in str(each.message)]
+    if not share_of_zeros:
+        assert found == []
+        return
+
+    def negative(point):
+        size, mean = np.exp(point[0]), hours * np.exp(point[1])
+        return -nbinom.logpmf(y, size, size / (size + mean)).sum()
+
+    gain = -minimize(negative, [-1.0, 2.0], method="Nelder-Mead").fun - model.lower_bound_
+    assert gain > 10.0
+    assert len(caught) == 1
+    told = float(found[0].partition("better than this model, by ")[2].partition(" nats")[0])
+    assert -0.5 <= gain - told < 1.5  # the size has a prior
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (lambda is_low: np.where(is_low, -1, 1), ""),
+        (lambda is_low: ~is_low, "lower limits (event 0) repeat, and most targets were"),
+        (lambda is_low: is_low, "that were observed (event 1) have 3 values only, as limits do"),
+    ],
+)
+def test_miscoded_limits_of_detection_of_several_laboratories_are_reported(code, message):
+    rng = np.random.RandomState(0)
+    X, limit = rng.uniform(size=(120, 1)), rng.choice([0.6, 1.5, 3.0], 120)
+    amount = np.exp(0.6 + rng.normal(size=120))
+    model = SparseGPGeneralizedRegressor(likelihood="log-normal", n_inducing=10, max_iter=5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, np.maximum(amount, limit), event=code(amount < limit))
+    found = [str(each.message) for each in caught if "(event " in str(each.message)]
+    assert len(found) == bool(message)
+    assert all(message in text for text in found)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_durations_that_end_with_a_study_do_not_look_miscoded(seed):
+    """Of two groups that are followed for one year and for three."""
+    rng = np.random.RandomState(seed)
+    X, limit = rng.uniform(size=(120, 1)), rng.choice([1.0, 3.0], 120)
+    duration = rng.weibull(1.5, size=120)
+    model = SparseGPGeneralizedRegressor(likelihood="log-normal", n_inducing=10, max_iter=5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, np.minimum(duration, limit), event=duration < limit)
+    assert not [each for each in caught if "(event " in str(each.message)]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -260,6 +324,7 @@ def test_weights_are_copies_whatever_the_order_of_rows(model, rng):
     assert ours.total_weight == weight.sum()
 
 
+@pytest.mark.filterwarnings("ignore:no target was observed below a lower limit")
 @EACH
 def test_rows_that_differ_in_exposure_or_event_only_stay_apart(response):
     X, y = np.zeros((4, 1)), np.array([2.0, 2.0, 3.0, 3.0])
@@ -510,6 +575,7 @@ Y = np.array([1.5, 2.0, 3.0])
         ("poisson", {"y": Y}, r"counts: whole numbers from 0.*got 1\.5 in row 0.*'gamma'"),
         ("gamma", {"y": [1, 2, 0]}, r"positive numbers, for the likelihood Gamma\(\), got 0 in ro"),
         ("gamma", {"y": [1, 2, 0]}, r"leaving out rows of zero would bias.*a classifier"),
+        ("gamma", {"y": [1, 2, 0]}, "below a limit of detection give this limit as y and event -1"),
         ("weibull", {"y": [1, 2, 0]}, r"would bias.*durations of zero the smallest unit that was"),
         ("auto", {"y": [0.5, -1, 2]}, r"y must hold positive numbers.*got -1 in row 1"),
         ("auto", {"y": [1, 0, 0.5], "exposure": 2.0}, r"exposure is for counts.*got 0\.5 in row 2"),

@@ -34,9 +34,10 @@ class _Positive(ResponseLikelihood):
     n_params = 1
     remedy = (
         "leaving out rows of zero would bias the result: give durations of zero the smallest unit "
-        "that was recorded; for amounts, let a classifier tell whether there is one, and this "
-        "model how large it is; for rates give the counts as y, and the sizes to which they refer "
-        "as exposure"
+        "that was recorded; for amounts below a limit of detection give this limit as y and event "
+        "-1, with the likelihood 'log-normal'; for other amounts, let a classifier tell whether "
+        "there is one, and this model how large it is; for rates give the counts as y, and the "
+        "sizes to which they refer as exposure"
     )
     at_limit = {"lower": MUCH_NOISE, "upper": FREE_OF_NOISE}
     _prior_mean, _prior_deviation = 1.0, 3.0

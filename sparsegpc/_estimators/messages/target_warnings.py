@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
 from sparsegpc._core.likelihoods.gaussian import constant_bound
 from sparsegpc._core.numerics.medians import robust_deviation, weighted_median
 from sparsegpc._estimators.input.labels import declared_order, is_ordinal
@@ -29,8 +30,18 @@ SKEWED, SKEWED_PER_ROW, CENTRAL, GAP = 10.0, 0.02, (0.05, 0.95), 2.5
 # Predicted means and targets have other totals if these differ by more than this share, and by more
 # than so many standard errors.
 OTHER_TOTAL, STANDARD_ERRORS = 0.05, 3.0
-# Events look miscoded if at least so many observed targets are all equal.
+# Counts are overdispersed if a negative binomial distribution describes them by so many nats
+# better, and by more than the logarithm of their number, which is what its two parameters cost.
+OVERDISPERSED = 5.0
+# Events are judged if at least so many targets were observed.
 FEWEST_OBSERVED = 3
+# Numbers repeat, as limits of detection do, if the share of different ones is below the first, and
+# hardly repeat above the second.
+REPEATING, DIFFERENT = 0.25, 0.75
+# Lower limits that repeat look like upper ones if more than the first share of the observed targets
+# is above all of them, and more than the second share of pairs of a target and a limit has the
+# target above.
+ABOVE_ALL, ABOVE = 0.2, 0.5
 # A warning names at most so many classes.
 SHOWN = 12
 # If this number of events is expected, none occurs with a probability of 5 %.
@@ -74,9 +85,11 @@ def event_warnings(y, event, of_output=""):
     text = ""
     if len(observed) < FEWEST_OBSERVED or len(observed) == len(y):
         return []
-    if len(np.unique(observed)) == 1:
+    n_different = len(np.unique(observed))
+    if n_different == 1 or _only_the_first_repeat(observed, y[event != 1.0]):
+        values = "are equal" if n_different == 1 else f"have {n_different} values only"
         text = (
-            f"all targets{of_output} that were observed (event 1) are equal, as limits are: give "
+            f"all targets{of_output} that were observed (event 1) {values}, as limits do: give "
             "event 1 where the number is known, and 0 or -1 where it is only a limit"
         )
     elif len(lower) and lower.max() <= observed.min():
@@ -89,7 +102,29 @@ def event_warnings(y, event, of_output=""):
             f"no target{of_output} was observed above an upper limit (event -1), so these look "
             "like lower limits: if they are, give 0"
         )
+    elif _look_like_upper_limits(lower, observed):
+        text = (
+            f"lower limits{of_output} (event 0) repeat, and most targets were observed above them, "
+            "so these look like limits of detection, which are upper limits: if they are, give -1"
+        )
     return [FitWarning(UserWarning, text)] if text else []
+
+
+def _only_the_first_repeat(first, second):
+    """Return whether few of the numbers in `first` differ from each other, but most in `second`."""
+    first, second = (len(np.unique(numbers)) / len(numbers) for numbers in (first, second))
+    return first < REPEATING and second > DIFFERENT
+
+
+def _look_like_upper_limits(lower, observed):
+    """Return whether most observed targets lie above lower limits, and these repeat.
+
+    Where a number exceeds such a limit it is not observed, but limits may differ from row to row.
+    """
+    if len(lower) == 0 or len(np.unique(lower)) >= REPEATING * len(lower):
+        return False
+    share_above = np.searchsorted(np.sort(lower), observed) / len(lower)
+    return np.mean(share_above == 1.0) > ABOVE_ALL and share_above.mean() > ABOVE
 
 
 def zero_count_warnings(y, weight):
@@ -105,6 +140,28 @@ def zero_count_warnings(y, weight):
         "intervals are zero. An upper limit follows from the total exposure, which is "
         f"{total:.4g}: if the rate is the same at all rows, it is below {NO_EVENT / total:.2g} for "
         "each unit with 95 % confidence"
+    )
+    return [FitWarning(UserWarning, text)]
+
+
+def overdispersion_warnings(y, weight, bound):
+    """Return a list with a `FitWarning` if counts vary more than a Poisson distribution allows.
+
+    This is so if a negative binomial distribution whose rate does not depend on X describes the
+    `observations` y of weights (n,) better than a Poisson distribution of this kind, and than the
+    model, whose lower bound is given.
+    """
+    likelihood = NegativeBinomial()
+    constant = likelihood.at(likelihood.constant_params(y, weight))
+    other = max(bound, Poisson().constant_bound(y, weight))
+    gain = constant.constant_bound(y, weight) - other
+    if not gain > max(OVERDISPERSED, np.log(weight.sum())):
+        return []
+    text = (
+        "the counts vary more than a Poisson distribution allows: a negative binomial one whose "
+        f"rate does not depend on X describes them better than this model, by {gain:.0f} nats. Set "
+        "likelihood='negative-binomial'; f follows single rows here, and means of new rows can be "
+        "several times too large"
     )
     return [FitWarning(UserWarning, text)]
 
