@@ -158,9 +158,20 @@ def test_a_warning_tells_that_counts_vary_too_much_for_poisson(share_of_zeros):
 
     gain = -minimize(negative, [-1.0, 2.0], method="Nelder-Mead").fun - model.lower_bound_
     assert gain > 10.0
-    assert len(caught) == 1
+    assert len(found) == 1
     told = float(found[0].partition("better than this model, by ")[2].partition(" nats")[0])
     assert -0.5 <= gain - told < 1.5  # the size has a prior
+
+
+@pytest.mark.filterwarnings("error:the counts vary more", "ignore:the learned|the given|its bound")
+def test_a_poor_kernel_is_no_sign_of_counts_that_vary_too_much(rng):
+    X, y = rng.uniform(size=(120, 1)), rng.poisson(3.0, size=120)
+    poor = SparseGPGeneralizedRegressor(100.0 * RBF(1e-3), likelihood="poisson", optimizer=None)
+    at_constant = SparseGPGeneralizedRegressor(
+        1e-5 * RBF(1.0), likelihood="poisson", optimizer=None
+    )
+    bounds = [model.fit(X, y).lower_bound_ for model in (poor, at_constant)]
+    assert bounds[0] < bounds[1] - 50.0
 
 
 @pytest.mark.parametrize(
@@ -471,6 +482,7 @@ def test_a_parameter_at_its_limit_is_explained(name, y, message):
 # With the rest of scikit-learn
 
 
+@pytest.mark.filterwarnings("ignore:the counts vary more than a Poisson distribution")
 def test_exposures_are_routed_through_a_pipeline_and_a_search():
     X, y, row_arguments = simulated(BY_NAME["negative-binomial"])
     with config_context(enable_metadata_routing=True):
@@ -515,6 +527,7 @@ def test_a_score_without_the_exposures_of_the_fit_warns_and_predictions_do_not()
     model.fit(X, y).score(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:the counts vary more than a Poisson distribution")
 def test_grid_search_by_a_deviance():
     X, y, _ = simulated(BY_NAME["poisson"])
     search = GridSearchCV(
@@ -668,6 +681,7 @@ def test_amounts_below_a_limit_of_detection_are_known_to_be_smaller(likelihood):
     assert error(biased) > 1.25 * error(model)
 
 
+@pytest.mark.filterwarnings("ignore:no target was observed below a lower limit")
 def test_the_density_of_an_upper_limit_is_the_probability_of_less():
     X, y, event, _ = detection_limits(200)
     model = SparseGPGeneralizedRegressor(likelihood="log-normal", n_inducing=20)
