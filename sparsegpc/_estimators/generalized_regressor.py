@@ -153,7 +153,7 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         if self.likelihood_.is_discrete and self.fit_prior_mean:
             # That all counts are zero explains what other warnings describe.
             found = zero_count_warnings(rows.y, rows.weight) or found
-        if isinstance(self.likelihood_, Poisson):
+        if isinstance(self.likelihood_, Poisson) and fitted.problem.learns:
             return found + overdispersion_warnings(rows.y, rows.weight, self.lower_bound_)
         return found + event_warnings(rows.y["y"], rows.y["event"]) + self._total_warnings(rows)
 

@@ -145,7 +145,7 @@ def zero_count_warnings(y, weight):
 
 
 def overdispersion_warnings(y, weight, bound):
-    """Return a list with a `FitWarning` if counts vary more than a Poisson distribution allows.
+    """Return a list with a `FitWarning` if counts vary more than a Poisson model allows.
 
     This is so if a negative binomial distribution whose rate does not depend on X describes the
     `observations` y of weights (n,) better than a Poisson distribution of this kind, and than the
@@ -158,10 +158,9 @@ def overdispersion_warnings(y, weight, bound):
     if not gain > max(OVERDISPERSED, np.log(weight.sum())):
         return []
     text = (
-        "the counts vary more than a Poisson distribution allows: a negative binomial one whose "
-        f"rate does not depend on X describes them better than this model, by {gain:.0f} nats. Set "
-        "likelihood='negative-binomial'; f follows single rows here, and means of new rows can be "
-        "several times too large"
+        "the counts vary more than this Poisson model allows: a negative binomial distribution "
+        f"whose rate does not depend on X describes them better, by {gain:.0f} nats. Set "
+        "likelihood='negative-binomial', as means of new rows can be several times too large here"
     )
     return [FitWarning(UserWarning, text)]
 
