@@ -153,9 +153,17 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         if self.likelihood_.is_discrete and self.fit_prior_mean:
             # That all counts are zero explains what other warnings describe.
             found = zero_count_warnings(rows.y, rows.weight) or found
-        if isinstance(self.likelihood_, Poisson) and fitted.problem.learns:
-            return found + overdispersion_warnings(rows.y, rows.weight, self.lower_bound_)
-        return found + event_warnings(rows.y["y"], rows.y["event"]) + self._total_warnings(rows)
+        if isinstance(self.likelihood_, Poisson):
+            return found + self._overdispersion_warnings(rows, fitted)
+        upper = "-1, and likelihood 'log-normal'"
+        found += event_warnings(rows.y["y"], rows.y["event"], upper=upper)
+        return found + self._total_warnings(rows)
+
+    def _overdispersion_warnings(self, rows, fitted):
+        # A search that has not ended tells little of the counts.
+        if not (fitted.problem.learns and self.converged_):
+            return []
+        return overdispersion_warnings(rows.y, rows.weight, self.lower_bound_)
 
     def _total_warnings(self, rows):
         # Without a search the deviation of the logarithms is not that of the model.

@@ -1,6 +1,7 @@
 """Warnings about targets that do not suit the model of a fit."""
 
 import numpy as np
+from scipy.special import comb
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsegpc._core.likelihoods.counts import NegativeBinomial, Poisson
@@ -33,15 +34,15 @@ OTHER_TOTAL, STANDARD_ERRORS = 0.05, 3.0
 # Counts are overdispersed if a negative binomial distribution describes them by so many nats
 # better, and by more than the logarithm of their number, which is what its two parameters cost.
 OVERDISPERSED = 5.0
-# Events are judged if at least so many targets were observed.
-FEWEST_OBSERVED = 3
-# Numbers repeat, as limits of detection do, if the share of different ones is below the first, and
-# hardly repeat above the second.
-REPEATING, DIFFERENT = 0.25, 0.75
-# Lower limits that repeat look like upper ones if more than the first share of the observed targets
-# is above all of them, and more than the second share of pairs of a target and a limit has the
-# target above.
-ABOVE_ALL, ABOVE = 0.2, 0.5
+# Events are judged if at least so many targets were observed, and at least this share is censored.
+FEWEST_OBSERVED, LEAST_CENSORED = 3, 0.2
+# Limits on one side of all observed targets are odd if, in random order, they are with less than
+# this probability.
+BY_CHANCE = 1e-3
+# At most so many different lower limits look like upper ones if more than the first share of the
+# observed targets is above all of them, and more than the second share of pairs of a target and a
+# limit has the target above.
+FEW_LIMITS, ABOVE_ALL, ABOVE = 5, 0.2, 0.5
 # A warning names at most so many classes.
 SHOWN = 12
 # If this number of events is expected, none occurs with a probability of 5 %.
@@ -75,29 +76,27 @@ def order_warnings(likelihood, y):
     return [FitWarning(UserWarning, text)]
 
 
-def event_warnings(y, event, of_output=""):
+def event_warnings(y, event, of_output="", upper="-1"):
     """Return a list with a `FitWarning` if events of targets (N,) look as if they were miscoded.
 
     `event` (N,) is 1 where a target was observed, 0 at lower limits and -1 at upper ones.
-    `of_output` names the output if there are several.
+    `of_output` names the output if there are several, and `upper` says how to give upper limits.
     """
-    observed, lower, upper = (y[event == value] for value in (1.0, 0.0, -1.0))
-    text = ""
-    if len(observed) < FEWEST_OBSERVED or len(observed) == len(y):
+    observed, lower, upper_limits = (y[event == value] for value in (1.0, 0.0, -1.0))
+    n_censored, text = len(y) - len(observed), ""
+    if len(observed) < FEWEST_OBSERVED or n_censored < LEAST_CENSORED * len(y):
         return []
-    n_different = len(np.unique(observed))
-    if n_different == 1 or _only_the_first_repeat(observed, y[event != 1.0]):
-        values = "are equal" if n_different == 1 else f"have {n_different} values only"
+    if len(np.unique(observed)) == 1:
         text = (
-            f"all targets{of_output} that were observed (event 1) {values}, as limits do: give "
+            f"all targets{of_output} that were observed (event 1) are equal, as limits are: give "
             "event 1 where the number is known, and 0 or -1 where it is only a limit"
         )
-    elif len(lower) and lower.max() <= observed.min():
+    elif _are_below(lower, observed):
         text = (
             f"no target{of_output} was observed below a lower limit (event 0), so these look like "
-            "upper limits: if they are, give -1"
+            f"upper limits: if they are, give {upper}"
         )
-    elif len(upper) and upper.min() >= observed.max():
+    elif _are_below(observed, upper_limits):
         text = (
             f"no target{of_output} was observed above an upper limit (event -1), so these look "
             "like lower limits: if they are, give 0"
@@ -105,26 +104,31 @@ def event_warnings(y, event, of_output=""):
     elif _look_like_upper_limits(lower, observed):
         text = (
             f"lower limits{of_output} (event 0) repeat, and most targets were observed above them, "
-            "so these look like limits of detection, which are upper limits: if they are, give -1"
+            "so these look like limits of detection, which are upper limits: if they are, give "
+            f"{upper}"
         )
     return [FitWarning(UserWarning, text)] if text else []
 
 
-def _only_the_first_repeat(first, second):
-    """Return whether few of the numbers in `first` differ from each other, but most in `second`."""
-    first, second = (len(np.unique(numbers)) / len(numbers) for numbers in (first, second))
-    return first < REPEATING and second > DIFFERENT
+def _are_below(first, second):
+    """Return whether all numbers in `first` are at most those in `second`, and not by chance."""
+    if not (len(first) and len(second)) or first.max() > second.min():
+        return False
+    return comb(len(first) + len(second), len(first)) > 1.0 / BY_CHANCE
 
 
 def _look_like_upper_limits(lower, observed):
-    """Return whether most observed targets lie above lower limits, and these repeat.
+    """Return whether most observed targets lie above lower limits, which are few numbers.
 
     Where a number exceeds such a limit it is not observed, but limits may differ from row to row.
+    Numbers that were observed as well are no limits of detection, but perhaps whole months.
     """
-    if len(lower) == 0 or len(np.unique(lower)) >= REPEATING * len(lower):
+    limits = np.unique(lower)
+    if not 0 < len(limits) <= FEW_LIMITS or len(lower) < 2 * len(limits):
         return False
     share_above = np.searchsorted(np.sort(lower), observed) / len(lower)
-    return np.mean(share_above == 1.0) > ABOVE_ALL and share_above.mean() > ABOVE
+    is_above = np.mean(share_above == 1.0) > ABOVE_ALL and share_above.mean() > ABOVE
+    return is_above and not np.isin(observed, limits).any()
 
 
 def zero_count_warnings(y, weight):
@@ -160,7 +164,7 @@ def overdispersion_warnings(y, weight, bound):
     text = (
         "the counts vary more than this Poisson model allows: a negative binomial distribution "
         f"whose rate does not depend on X describes them better, by {gain:.0f} nats. Set "
-        "likelihood='negative-binomial', as means of new rows can be several times too large here"
+        "likelihood='negative-binomial'"
     )
     return [FitWarning(UserWarning, text)]
 

@@ -144,6 +144,13 @@ def _level(value):
     return str(int(value) if is_whole else value)
 
 
+def _name_of(transformer, column):
+    """Return "column" and its name for a message, or its number among the columns of its kind."""
+    name = column_name(transformer, column)
+    has_names = hasattr(transformer, "feature_names_in_")
+    return name if has_names else f"{name} of the {transformer.kind}"
+
+
 class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Convert columns of categories to text, with None for every missing value.
 
@@ -155,6 +162,8 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
     single_ : list of set
         The level of each column that has one only in the rows of `fit`, else an empty set.
     """
+
+    kind = "categories"
 
     def fit(self, X, y=None):
         """Warn of columns whose levels are mostly rare, as names and codes of rows are."""
@@ -168,7 +177,7 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
             self.single_.append(set(column) - {None} if len(counts) == 1 else set())
             if len(counts) > 1 and share > MOST_RARE:
                 warn_user(
-                    f"{share:.0%} of the rows have a value of {column_name(self, k)} that no other "
+                    f"{share:.0%} of the rows have a value of {_name_of(self, k)} that no other "
                     "row has, and these values are not told apart: if it is text that stands for "
                     "numbers or dates, convert it to numbers; otherwise merge its values into "
                     "groups, or drop it",
@@ -186,7 +195,7 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
         found = []
         for k, (column, known) in enumerate(zip(X.T, self.levels_, strict=True)):
             if pair := _spelled_otherwise(column, known):
-                found.append("{} ({!r}, where fit saw {!r})".format(column_name(self, k), *pair))
+                found.append("{} ({!r}, where fit saw {!r})".format(_name_of(self, k), *pair))
         if found:
             warn_user(
                 f"most of these rows have values that no row of fit had in {', '.join(found[:3])}: "
@@ -200,7 +209,7 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
 def _warn_of_other_values(transformer, columns):
     """Warn of columns, by number, that had one value in all rows of `fit` and now have others."""
     if columns:
-        names = ", ".join(column_name(transformer, k) for k in columns[:3])
+        names = ", ".join(_name_of(transformer, k) for k in columns[:3])
         warn_user(
             f"all rows of fit had the same value in {names}, and these rows have others: what they "
             "change is not known, so predictions ignore it, and are as certain as before",
@@ -211,10 +220,10 @@ def _warn_of_other_values(transformer, columns):
 def _warn_of_values_beyond(transformer, columns):
     """Warn of columns, by number, of which most values are beyond all that `fit` saw."""
     if len(columns):
-        names = ", ".join(column_name(transformer, k) for k in columns[:3])
+        names = ", ".join(_name_of(transformer, k) for k in columns[:3])
         warn_user(
             f"most of these rows have values beyond those of all rows of fit in {names}, where the "
-            "model knows little: if a column only numbers rows, drop it and fit again",
+            "model knows little: if a column only numbers the rows, drop it and fit again",
             UserWarning,
         )
 
@@ -262,6 +271,8 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         few different values.
     """
 
+    kind = "numbers"
+
     def fit(self, X, y=None):
         """Learn orders, which columns have missing values or a single value, and ranges."""
         columns = [X[name] for name in X.columns] if hasattr(X, "columns") else []
@@ -282,13 +293,14 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         values = self._floats(X, reset=False)
         is_missing = np.isnan(values)
         is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9, atol=0.0)
-        is_other &= ~np.isnan(self.single_) | self.is_empty_
+        is_other &= ~np.isnan(self.single_)
         _warn_of_other_values(self, list(np.flatnonzero(is_other.any(axis=0))))
+        self._warn_of_empty_columns(np.flatnonzero(self.is_empty_ & ~is_missing.all(axis=0)))
         _warn_of_values_beyond(self, columns_beyond(values, self.ranges_))
         odd = self._no_numbers(X, is_missing)
         if odd:
             examples = ", ".join(
-                f"{column_name(self, column)} ({value!r})" for column, value in [*odd.items()][:3]
+                f"{_name_of(self, column)} ({value!r})" for column, value in [*odd.items()][:3]
             )
             is_ordered = any(self.positions_[column] is not None for column in odd)
             also = ", or spell them like the ordered categories of fit" if is_ordered else ""
@@ -300,7 +312,7 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         is_new = is_missing.any(axis=0) & ~self.has_missing_
         new = [column for column in np.flatnonzero(is_new) if column not in odd]
         if len(new):
-            names = ", ".join(column_name(self, column) for column in new[:3])
+            names = ", ".join(_name_of(self, column) for column in new[:3])
             warn_user(
                 f"numbers are missing in {names}, but in no row of fit: the median takes their "
                 "place, and predictions are as certain as if it had been observed; fill the values "
@@ -308,6 +320,16 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
                 UserWarning,
             )
         return values
+
+    def _warn_of_empty_columns(self, columns):
+        """Warn of columns, by number, that had no number in `fit` and now have some."""
+        if len(columns):
+            names = ", ".join(_name_of(self, k) for k in columns[:3])
+            warn_user(
+                f"numbers were missing in all rows of fit in {names}, and these rows have some: "
+                "predictions ignore them, and are as certain as before",
+                UserWarning,
+            )
 
     def _floats(self, X, reset):
         X = validate_data(self, X, skip_check_array=True, reset=reset)
@@ -319,7 +341,7 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
         infinite = np.flatnonzero(np.isinf(values).any(axis=0))
         if len(infinite):
-            names = ", ".join(column_name(self, k) for k in infinite[:3])
+            names = ", ".join(_name_of(self, k) for k in infinite[:3])
             raise ValueError(
                 f"X must hold finite or missing numbers, got infinity in {names}: replace it by "
                 "nan if the number is not known, as after a division by zero, else by a limit"

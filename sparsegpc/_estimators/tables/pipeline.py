@@ -89,8 +89,8 @@ def tabular_pipeline(estimator, *, search=True, n_jobs=None, verbose=0):
     converted. A warning names columns of categories most of whose values are in a single row. In
     new rows, text in a column of numbers is read as a number. Text that is not a number counts as
     missing, with a warning. Predictions also warn if most rows have levels that no training row
-    has, and one of these may be a known level that is spelled otherwise, or if most rows have
-    numbers in a column that are beyond those of all training rows. The parameters
+    has, and one of these may be a known level that is spelled otherwise, or if most of 20 rows or
+    more have numbers in a column that are beyond those of all training rows. The parameters
     ``table__categories__encode__min_frequency`` and ``table__categories__encode__max_categories``
     of the pipeline decide which levels share a column.
 

@@ -1,12 +1,12 @@
-"""Columns of which most new values lie beyond all that `fit` saw, as numbers of rows do."""
+"""Columns of which most new values lie beyond all that `fit` saw, as row numbers do."""
 
 import numpy as np
 
-# With fewer different values, such as a few sites or years, new ones beyond them are common. Of
-# this many random values, less than half of the new ones lie within with a probability of 2e-5.
-FEWEST_VALUES = 20
-# A column is reported if more than this share of at least so many new rows lie beyond.
-MOST_BEYOND, ENOUGH_ROWS = 0.5, 10
+# With fewer different values, such as a few sites or years, new ones beyond them are common.
+FEWEST_VALUES = 30
+# A column is reported if more than this share of at least so many new rows lie beyond. Of rows like
+# those of `fit` as many do with a probability of at most 4e-5.
+MOST_BEYOND, ENOUGH_ROWS = 0.5, 20
 
 
 def value_ranges(values):

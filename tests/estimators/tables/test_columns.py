@@ -216,7 +216,7 @@ def test_text_among_numbers_is_read_or_counts_as_missing_whatever_its_dtype():
             found = fitted.transform(polars.DataFrame({"a": known, "b": ["a", None]}))
         np.testing.assert_array_equal(found, np.column_stack([known, [np.nan, np.nan]]))
     fitted = Numbers().fit(np.array([[1.0]], dtype=object))
-    with pytest.warns(UserWarning, match=r"no numbers count as missing in column 0 \('a'\)"):
+    with pytest.warns(UserWarning, match=r"count as missing in column 0 of the numbers \('a'\)"):
         assert np.isnan(fitted.transform(np.array([["a"]]))).all()
 
 
@@ -257,7 +257,8 @@ def test_text_for_a_missing_number_is_missing_and_other_text_is_shown():
         warnings.simplefilter("error")
         np.testing.assert_array_equal(fitted.transform(new), [[2.31, 1e3, 7.0], [np.nan] * 3])
     new[0] = ["2,31", "1_000", datetime(2020, 1, 1)]
-    shown = r"column 0 \('2,31'\), column 1 \('1_000'\), column 2 \(datetime.*\), where fit"
+    names = [f"column {k} of the numbers" for k in range(3)]
+    shown = r"{} \('2,31'\), {} \('1_000'\), {} \(datetime.*\), where fit".format(*names)
     with pytest.warns(UserWarning, match=shown):
         assert np.isnan(fitted.transform(new)).all()
     with pytest.raises(ValueError, match="infinity"):
@@ -286,7 +287,7 @@ def test_levels_of_most_rows_that_are_spelled_otherwise_are_reported():
         assert "all rows of fit had the same value in column 2" in str(other.message)
         assert len(caught) == is_reported
         old = "b" if values[0] == "B " else "a"
-        shown = f"in column 0 ({values[0]!r}, where fit saw {old!r}):"
+        shown = f"in column 0 of the categories ({values[0]!r}, where fit saw {old!r}):"
         assert all(shown in str(warning.message) for warning in caught)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -300,14 +301,14 @@ def test_numbers_of_most_rows_beyond_all_of_fit_are_reported():
     rng = np.random.RandomState(0)
     X = np.column_stack([np.arange(100.0), np.repeat(np.arange(10.0), 10), rng.normal(size=100)])
     X[50:, 2] = np.nan
-    fitted = Numbers().fit(X[:80])
-    beyond = "most of these rows have values beyond those of all rows of fit in column 0, where"
+    fitted = Numbers().fit(X[:70])
+    beyond = "most of these rows have values beyond those of all rows of fit in column 0 of the num"
     for first, last, is_reported in (
-        (80, 90, True),
+        (70, 90, True),
         # Too few rows, half of the rows, known numbers.
-        (80, 89, False),
-        (70, 90, False),
-        (0, 80, False),
+        (70, 89, False),
+        (55, 85, False),
+        (0, 70, False),
     ):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -315,16 +316,18 @@ def test_numbers_of_most_rows_beyond_all_of_fit_are_reported():
         assert len(caught) == is_reported
         assert all(beyond in str(warning.message) for warning in caught)
     with pytest.warns(UserWarning, match=beyond):
-        fitted.transform(-1.0 - X[:11])
+        fitted.transform(-1.0 - X[:20])
     # Too few numbers in the rows of fit.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Numbers().fit(X[:19]).transform(X[30:50] * [1.0, 0.0, 1.0])
+        Numbers().fit(X[:29]).transform(X[30:50] * [1.0, 0.0, 1.0])
 
 
 def test_numbers_that_were_missing_in_all_rows_of_fit_are_reported():
     fitted = Numbers().fit(np.column_stack([np.arange(5.0), np.full(5, np.nan)]))
-    with pytest.warns(UserWarning, match="all rows of fit had the same value in column 1, and"):
+    with pytest.warns(
+        UserWarning, match="numbers were missing in all rows of fit in column 1 of the"
+    ):
         fitted.transform(np.array([[1.0, np.nan], [1.0, 2.0]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -333,7 +336,7 @@ def test_numbers_that_were_missing_in_all_rows_of_fit_are_reported():
 
 def test_numbers_are_checked():
     fitted = Numbers().fit(np.ones((2, 2)))
-    with pytest.raises(ValueError, match="got infinity in column 1: replace"):
+    with pytest.raises(ValueError, match="got infinity in column 1 of the numbers: replace"):
         fitted.transform(np.array([[1.0, -np.inf]]))
     with pytest.raises(ValueError, match="X has 1 features"):
         fitted.transform(np.ones((2, 1)))
