@@ -10,7 +10,7 @@ from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.problem_builders import LikelihoodBuilder
-from sparsegpc._estimators.messages.target_warnings import (
+from sparsegpc._estimators.messages.response_warnings import (
     event_warnings,
     overdispersion_warnings,
     total_warnings,

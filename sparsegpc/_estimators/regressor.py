@@ -16,9 +16,9 @@ from sparsegpc._estimators.input.validation import checked_targets, validated_ta
 from sparsegpc._estimators.kernels.named_kernels import KernelChoice
 from sparsegpc._estimators.learning.averaging import HyperparameterDraws
 from sparsegpc._estimators.learning.problem_builders import RegressionBuilder
+from sparsegpc._estimators.messages.response_warnings import event_warnings
 from sparsegpc._estimators.messages.target_warnings import (
     describe_mismatch,
-    event_warnings,
     outlier_warnings,
     repetition_warnings,
     skewness_warnings,

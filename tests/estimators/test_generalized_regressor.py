@@ -27,7 +27,7 @@ from sparsegpc import (
 )
 from sparsegpc._core.rows import dask_blocks
 from sparsegpc._estimators.kernels.kernel_trees import walk
-from sparsegpc._estimators.messages.target_warnings import event_warnings
+from sparsegpc._estimators.messages.response_warnings import event_warnings
 from sparsegpc.kernels import MainEffects
 from sparsegpc.likelihoods import (
     Gamma,

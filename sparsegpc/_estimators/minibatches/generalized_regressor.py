@@ -10,7 +10,7 @@ from sparsegpc._estimators.base_estimator import with_parameters
 from sparsegpc._estimators.input.events import refuse_no_event
 from sparsegpc._estimators.input.responses import validated_observations
 from sparsegpc._estimators.input.validation import refuse_overflow
-from sparsegpc._estimators.messages.target_warnings import zero_count_warnings
+from sparsegpc._estimators.messages.response_warnings import zero_count_warnings
 from sparsegpc._estimators.minibatches.sites import SiteMinibatches
 from sparsegpc._estimators.predictions.responses import ResponsePredictions
 from sparsegpc.likelihoods import RESPONSES
