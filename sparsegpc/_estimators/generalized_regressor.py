@@ -153,15 +153,15 @@ class SparseGPGeneralizedRegressor(ResponsePredictions, HyperparameterDraws, Bas
         if self.likelihood_.is_discrete and self.fit_prior_mean:
             # That all counts are zero explains what other warnings describe.
             found = zero_count_warnings(rows.y, rows.weight) or found
-        if isinstance(self.likelihood_, Poisson):
-            return found + self._overdispersion_warnings(rows, fitted)
+        found += self._overdispersion_warnings(rows, fitted)
         upper = "-1, and likelihood 'log-normal'"
         found += event_warnings(rows.y["y"], rows.y["event"], upper=upper)
         return found + self._total_warnings(rows)
 
     def _overdispersion_warnings(self, rows, fitted):
         # A search that has not ended tells little of the counts.
-        if not (fitted.problem.learns and self.converged_):
+        is_learned = fitted.problem.learns and self.converged_
+        if not (is_learned and isinstance(self.likelihood_, Poisson)):
             return []
         return overdispersion_warnings(rows.y, rows.weight, self.lower_bound_)
 

@@ -346,7 +346,6 @@ def test_weights_are_copies_whatever_the_order_of_rows(model, rng):
     assert ours.total_weight == weight.sum()
 
 
-@pytest.mark.filterwarnings("ignore:no target was observed below a lower limit")
 @EACH
 def test_rows_that_differ_in_exposure_or_event_only_stay_apart(response):
     X, y = np.zeros((4, 1)), np.array([2.0, 2.0, 3.0, 3.0])

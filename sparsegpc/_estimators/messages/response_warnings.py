@@ -29,7 +29,8 @@ def event_warnings(y, event, of_output="", upper="-1"):
     """Return a list with a `FitWarning` if events of targets (N,) look as if they were miscoded.
 
     `event` (N,) is 1 where a target was observed, 0 at lower limits and -1 at upper ones.
-    `of_output` names the output if there are several, and `upper` says how to give upper limits.
+    `of_output` names the output where there are several. `upper` is what an upper limit needs: its
+    code and, if others do not take it, the likelihood.
     """
     observed, lower, upper_limits = (y[event == value] for value in (1.0, 0.0, -1.0))
     n_censored, text = len(y) - len(observed), ""

@@ -140,10 +140,10 @@ def _widths(fitted, rows):
 
     It is the deviation of noise of which a part is known, as that differs from row to row.
     """
-    if not fitted.problem.plan.adds_to_known:
+    model, best = fitted.problem.model, fitted.result.best
+    if not fitted.problem.plan.learned(best).adds_to_known:
         return 1.0
-    model, theta = fitted.problem.model, fitted.result.best.theta
-    outputs = zip(model.likelihoods(theta), model.targets, strict=True)
+    outputs = zip(model.likelihoods(best.theta), model.targets, strict=True)
     return np.sqrt([likelihood.noise_variance(y[rows]) for likelihood, y in outputs])
 
 

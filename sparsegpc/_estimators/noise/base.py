@@ -98,10 +98,10 @@ class NoisePlan(ABC):
     whose log variances, shape (n_outputs,), become ``log_noise``; from other starts it tends to
     explain variation of f as noise. ``hyperparameters`` are the `Hyperparameters` of a noise
     process, else None, and ``names`` describes the terms of a polynomial. Nothing of the noise is
-    learned if it ``is_known``, and only a part of its variance if it ``adds_to_known``.
+    learned if it ``is_known``.
     """
 
-    varies = is_known = adds_to_known = False
+    varies = is_known = False
     hyperparameters = names = None
 
     def rows_of(self, targets, merged):

@@ -53,7 +53,6 @@ class ExcessPlan(PolynomialPlan):
 
     # What is known of the variance may suffice, which needs no warning.
     at_limit = {"lower": None}
-    adds_to_known = True
 
     def __init__(self, basis, names, *settings):
         super().__init__(basis, ["excess noise variance"], *settings)

@@ -27,6 +27,11 @@ MOST_RARE = 0.5
 MOST_SINGLE, MOST_NEW, ENOUGH_ROWS = 0.05, 0.5, 10
 # Text for a missing number, in lower case.
 MISSING = ("", "nan", "na", "none", "<na>")
+# What a warning says of columns that had one value in all rows of a fit and now have others.
+OTHER_VALUES = (
+    "all rows of fit had the same value in {}, and these rows have others: what they change is not "
+    "known, so predictions ignore it, and are as certain as before"
+)
 
 
 def number_columns(X):
@@ -151,6 +156,17 @@ def _name_of(transformer, column):
     return name if has_names else f"{name} of the {transformer.kind}"
 
 
+def _names_of(transformer, columns):
+    """Return the names of the first few of some columns for a message."""
+    return ", ".join(_name_of(transformer, k) for k in columns[:3])
+
+
+def _warn_of_columns(transformer, columns, message):
+    """Warn of columns, by number, if there are any; `message` has a place for their names."""
+    if len(columns):
+        warn_user(message.format(_names_of(transformer, columns)), UserWarning)
+
+
 class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Convert columns of categories to text, with None for every missing value.
 
@@ -191,7 +207,7 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
         X = levels(validate_data(self, X, skip_check_array=True, reset=False))
         pairs = enumerate(zip(X.T, self.single_, strict=True))
         others = [k for k, (column, known) in pairs if known and set(column) - known - {None}]
-        _warn_of_other_values(self, others)
+        _warn_of_columns(self, others, OTHER_VALUES)
         found = []
         for k, (column, known) in enumerate(zip(X.T, self.levels_, strict=True)):
             if pair := _spelled_otherwise(column, known):
@@ -204,28 +220,6 @@ class Levels(OneToOneFeatureMixin, TransformerMixin, Estimator):
                 UserWarning,
             )
         return X
-
-
-def _warn_of_other_values(transformer, columns):
-    """Warn of columns, by number, that had one value in all rows of `fit` and now have others."""
-    if columns:
-        names = ", ".join(_name_of(transformer, k) for k in columns[:3])
-        warn_user(
-            f"all rows of fit had the same value in {names}, and these rows have others: what they "
-            "change is not known, so predictions ignore it, and are as certain as before",
-            UserWarning,
-        )
-
-
-def _warn_of_values_beyond(transformer, columns):
-    """Warn of columns, by number, of which most values are beyond all that `fit` saw."""
-    if len(columns):
-        names = ", ".join(_name_of(transformer, k) for k in columns[:3])
-        warn_user(
-            f"most of these rows have values beyond those of all rows of fit in {names}, where the "
-            "model knows little: if a column only numbers the rows, drop it and fit again",
-            UserWarning,
-        )
 
 
 def _spelled_otherwise(column, known):
@@ -294,9 +288,20 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         is_missing = np.isnan(values)
         is_other = ~is_missing & ~np.isclose(values, self.single_, rtol=1e-9, atol=0.0)
         is_other &= ~np.isnan(self.single_)
-        _warn_of_other_values(self, list(np.flatnonzero(is_other.any(axis=0))))
-        self._warn_of_empty_columns(np.flatnonzero(self.is_empty_ & ~is_missing.all(axis=0)))
-        _warn_of_values_beyond(self, columns_beyond(values, self.ranges_))
+        is_filled = self.is_empty_ & ~is_missing.all(axis=0)
+        _warn_of_columns(self, np.flatnonzero(is_other.any(axis=0)), OTHER_VALUES)
+        _warn_of_columns(
+            self,
+            np.flatnonzero(is_filled),
+            "numbers were missing in all rows of fit in {}, and these rows have some: predictions "
+            "ignore them, and are as certain as before",
+        )
+        _warn_of_columns(
+            self,
+            columns_beyond(values, self.ranges_),
+            "most of these rows have values beyond those of all rows of fit in {}, where the model "
+            "knows little: if a column only numbers the rows, drop it and fit again",
+        )
         odd = self._no_numbers(X, is_missing)
         if odd:
             examples = ", ".join(
@@ -311,25 +316,14 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
             )
         is_new = is_missing.any(axis=0) & ~self.has_missing_
         new = [column for column in np.flatnonzero(is_new) if column not in odd]
-        if len(new):
-            names = ", ".join(_name_of(self, column) for column in new[:3])
-            warn_user(
-                f"numbers are missing in {names}, but in no row of fit: the median takes their "
-                "place, and predictions are as certain as if it had been observed; fill the values "
-                "in, or fit to rows where some are missing",
-                UserWarning,
-            )
+        _warn_of_columns(
+            self,
+            new,
+            "numbers are missing in {}, but in no row of fit: the median takes their place, and "
+            "predictions are as certain as if it had been observed; fill the values in, or fit to "
+            "rows where some are missing",
+        )
         return values
-
-    def _warn_of_empty_columns(self, columns):
-        """Warn of columns, by number, that had no number in `fit` and now have some."""
-        if len(columns):
-            names = ", ".join(_name_of(self, k) for k in columns[:3])
-            warn_user(
-                f"numbers were missing in all rows of fit in {names}, and these rows have some: "
-                "predictions ignore them, and are as certain as before",
-                UserWarning,
-            )
 
     def _floats(self, X, reset):
         X = validate_data(self, X, skip_check_array=True, reset=reset)
@@ -341,10 +335,10 @@ class Numbers(OneToOneFeatureMixin, TransformerMixin, Estimator):
         values = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
         infinite = np.flatnonzero(np.isinf(values).any(axis=0))
         if len(infinite):
-            names = ", ".join(_name_of(self, k) for k in infinite[:3])
             raise ValueError(
-                f"X must hold finite or missing numbers, got infinity in {names}: replace it by "
-                "nan if the number is not known, as after a division by zero, else by a limit"
+                "X must hold finite or missing numbers, got infinity in "
+                f"{_names_of(self, infinite)}: replace it by nan if the number is not known, as "
+                "after a division by zero, else by a limit"
             )
         return values
 
